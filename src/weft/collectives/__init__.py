@@ -1,0 +1,1 @@
+from weft.collectives.ring import ring, ring_ordered

@@ -1,0 +1,1 @@
+from weft.simulation.simulate import simulate

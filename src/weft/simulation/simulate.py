@@ -1,0 +1,185 @@
+"""simulate: how long a schedule takes on a network, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import numpy as np
+
+from weft.dependencies import Entries, entries
+from weft.errors import InputError, SimulationError
+from weft.network import Network, Routes
+from weft.schedule import REDUCE, Schedule
+from weft.simulation.conditions import Conditions
+from weft.simulation.engine import (
+    DONE,
+    RUNNING,
+    Adders,
+    Cells,
+    Channels,
+    Clock,
+    Disturbances,
+    Record,
+    Work,
+    advance,
+)
+from weft.simulation.heap import empty_heap
+from weft.simulation.result import Simulation
+from weft.simulation.sharing import new_changes, new_flows, new_links
+
+Channel = Literal["fifo", "shared"]
+_EVENTS_BETWEEN_REPORTS = 200_000
+
+
+def simulate(
+    schedule: Schedule,
+    network: Network,
+    nbytes: float,
+    conditions: Conditions | None = None,
+    *,
+    channel: Channel = "fifo",
+    rtt_weights: bool = False,
+    add_seconds_per_byte: float = 0.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Simulation:
+    """Run a schedule for a tensor of ``nbytes`` on a network, flow by flow.
+
+    ``channel="fifo"`` is the rule of a schedule: from one worker to another, one transfer after the other. ``"shared"``
+    lets all transfers between two workers that are ready share the route, as if each had its own connection.
+    ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``progress`` is called
+    now and then with the number of transfers done and of all.
+    """
+    _check(schedule, network, nbytes, channel, add_seconds_per_byte)
+    conditions = conditions or Conditions()
+    pairs, channel_pair, order, starts = _channels(schedule, channel)
+    parts = _reordered(entries(schedule), order)
+    backgrounds = conditions.backgrounds
+    routes = network.routes(
+        np.concatenate([pairs[0], [network.number(b.source) for b in backgrounds]]).astype(np.int32),
+        np.concatenate([pairs[1], [network.number(b.destination) for b in backgrounds]]).astype(np.int32),
+    )
+    flow_route = np.concatenate([channel_pair, len(pairs[0]) + np.arange(len(backgrounds))]).astype(np.int64)
+    weight = _weights(routes, rtt_weights)[flow_route]
+    weight[len(channel_pair) :] *= [b.flows for b in backgrounds]
+    sources = pairs[0][channel_pair]
+    work = _work(schedule, network, nbytes, parts, sources, routes.latency[channel_pair], starts, order, add_seconds_per_byte)
+    events = conditions.events(network, len(channel_pair))
+    record, seconds = _run(work, events, routes, flow_route, weight, network, len(parts.write_start) - 1, progress)
+    started, ended, limiter = (np.empty_like(column) for column in record[:3])
+    started[order], ended[order], limiter[order] = record[:3]
+    return Simulation(schedule, network, nbytes, seconds, started, ended, limiter, channel)
+
+
+def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, add_cost: float) -> None:
+    if schedule.workers != len(network.workers):
+        raise InputError(f"the schedule is for {schedule.workers} workers, but {network.name!r} has {len(network.workers)}")
+    if not (math.isfinite(nbytes) and nbytes > 0):
+        raise InputError(f"a tensor of {nbytes} bytes is not possible: it must be more than 0")
+    if channel not in get_args(Channel):
+        raise InputError(f"the channel {channel!r} is unknown: use fifo or shared")
+    if not (math.isfinite(add_cost) and add_cost >= 0):
+        raise InputError(f"an adding cost of {add_cost} seconds per byte is not possible: it must be 0 or more")
+
+
+def _channels(
+    schedule: Schedule, channel: Channel
+) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+    """The pairs of workers, each channel's pair, and the channels' transfers in order."""
+    key = schedule.source.astype(np.int64) * schedule.workers + schedule.destination
+    found, of = np.unique(key, return_inverse=True)
+    pairs = (found // schedule.workers).astype(np.int32), (found % schedule.workers).astype(np.int32)
+    if channel == "shared":
+        return pairs, of, np.arange(len(key)), np.arange(len(key) + 1)
+    starts = np.zeros(len(found) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(of, minlength=len(found)), out=starts[1:])
+    return pairs, np.arange(len(found)), np.argsort(of, kind="stable"), starts
+
+
+def _weights(routes: Routes, by_round_trip: bool) -> np.ndarray:
+    if not by_round_trip:
+        return np.ones(len(routes.latency))
+    # Routes without any latency count as one, as in SimGrid; only ratios matter among the others.
+    return np.where(routes.latency > 0, 1.0 / np.maximum(routes.latency, 1e-300), 1.0)
+
+
+def _work(
+    schedule: Schedule, network: Network, nbytes: float, parts: Entries, sources: np.ndarray, latency: np.ndarray,
+    starts: np.ndarray, order: np.ndarray, add_cost: float,
+) -> Work:  # fmt: skip
+    by_source_start = np.zeros(len(network.workers) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(sources, minlength=len(network.workers)), out=by_source_start[1:])
+    return Work(
+        parts.start, parts.read, parts.written, parts.needs, parts.write_start, parts.writes,
+        schedule.transfer_bytes(nbytes)[order], (schedule.op == REDUCE)[order], starts.astype(np.int64),
+        sources.astype(np.int32), np.ascontiguousarray(latency), by_source_start,
+        np.argsort(sources, kind="stable").astype(np.int32), len(schedule.chunk_weights), float(add_cost),
+    )  # fmt: skip
+
+
+def _reordered(parts: Entries, order: np.ndarray) -> Entries:
+    """The same entries with the transfers numbered in another order."""
+    spans = np.diff(parts.start)[order]
+    start = np.zeros(len(order) + 1, dtype=np.int64)
+    np.cumsum(spans, out=start[1:])
+    old = np.repeat(parts.start[:-1][order] - start[:-1], spans) + np.arange(start[-1])
+    new = np.empty_like(old)
+    new[old] = np.arange(len(old))
+    return Entries(
+        start, parts.read[old], parts.written[old], parts.needs[old], parts.turn[old], parts.write_start, new[parts.writes]
+    )
+
+
+def _run(
+    work: Work, events: Disturbances, routes: Routes, flow_route: np.ndarray, weight: np.ndarray, network: Network,
+    cell_count: int, progress: Callable[[int, int], None] | None,
+) -> tuple[Record, float]:  # fmt: skip
+    lengths = np.diff(routes.start)[flow_route]
+    start = np.zeros(len(flow_route) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=start[1:])
+    hop = np.repeat(routes.start[flow_route] - start[:-1], lengths) + np.arange(start[-1])
+    flows = new_flows(start, routes.links[hop], routes.share[hop], weight)
+    links = new_links(network.graph.bandwidth, flows.link)
+    changes = new_changes(len(network.links), len(flow_route))
+    channel_count, worker_count, transfers = len(work.channel_source), len(network.workers), len(work.size)
+    channels = Channels(
+        np.zeros(channel_count, np.int8), work.channel_start[:-1].copy(), np.full(channel_count, -1, np.int32)
+    )
+    cells = Cells(np.zeros(cell_count, np.int32), np.full(cell_count, -1, np.int32), np.zeros(len(work.read), np.int8))
+    queue = len(work.read) if work.add_cost > 0 else 1
+    adders = Adders(np.full(worker_count, -1, np.int64), np.full(worker_count, -1, np.int64), np.zeros(queue, np.int64))
+    heap = empty_heap(len(flow_route) + worker_count)
+    record = Record(np.full(transfers, np.nan), np.full(transfers, np.nan), np.full(transfers, -1, np.int32))
+    clock = Clock(
+        np.full(1, -1.0), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64),
+        np.zeros(worker_count, np.int32),
+    )  # fmt: skip
+    entry_transfer = np.repeat(np.arange(transfers, dtype=np.int32), np.diff(work.entry_start))
+    rates = np.zeros(len(flow_route))
+    status = RUNNING
+    while status == RUNNING:
+        status = advance(
+            work, events, channels, cells, adders, flows, links, changes, heap, record, clock, rates, entry_transfer,
+            _EVENTS_BETWEEN_REPORTS,
+        )  # fmt: skip
+        if progress is not None:
+            progress(int(clock.done[0]), transfers)
+    if status != DONE:
+        raise SimulationError(_why_nothing_moves(record, channels, links.capacity, clock, network, transfers))
+    return record, float(clock.finish[0])
+
+
+def _why_nothing_moves(
+    record: Record, channels: Channels, capacity: np.ndarray, clock: Clock, network: Network, transfers: int
+) -> str:
+    """Nothing moves for ever: name what is stopped."""
+    stopped = [network.links[i].name for i in np.flatnonzero(capacity <= 0)]
+    paused = [network.workers[i] for i in np.flatnonzero(clock.paused > 0)]
+    causes = ([f"stopped links {', '.join(stopped[:4])}"] if stopped else []) + (
+        [f"paused workers {', '.join(paused[:4])}"] if paused else []
+    )
+    return (
+        f"nothing moves after {clock.now[0]:g} s: {transfers - int(clock.done[0])} of {transfers} transfers wait for "
+        f"{' and '.join(causes) or 'each other'}; let the conditions end"
+    )
