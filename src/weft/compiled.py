@@ -6,12 +6,28 @@ that only the first run ever on a machine waits for it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar, cast
 
 import numba
 
 Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def _drop_stale_results() -> None:
+    """Remove kept results that are older than a source beside theirs.
+
+    The compiler looks only at the file of a function, not at those of the functions which it calls from there.
+    """
+    for kept in Path(__file__).parent.rglob("*.nbi"):
+        with contextlib.suppress(OSError):
+            if kept.stat().st_mtime < max(source.stat().st_mtime for source in kept.parent.parent.glob("*.py")):
+                kept.unlink()
+
+
+_drop_stale_results()
 
 
 def compiled(function: Function) -> Function:

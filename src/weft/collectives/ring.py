@@ -44,6 +44,6 @@ def ring_through(workers: int, order: Sequence[int], name: str) -> Schedule:
 
 def _by_region(region: RegionTree) -> list[int]:
     order: list[int] = []
-    for member in region.members[0]:
+    for member in region.members:
         order += [member] if isinstance(member, int) else _by_region(member)
     return order

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from weft.network.cuts import cut_capacity
 from weft.network.routes import Graph, distances_between_workers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RegionTree:
     """A region and what is directly in it: smaller regions and workers (their ranks). The root is the whole network."""
 
@@ -25,7 +26,7 @@ class RegionTree:
     ranks: tuple[int, ...]
     """workers that are in this region and in none of ``regions``"""
 
-    @property
+    @cached_property
     def workers(self) -> tuple[int, ...]:
         """All ranks inside, in rank order."""
         inside = list(self.ranks)
@@ -38,12 +39,10 @@ class RegionTree:
         """How many regions lie inside one another at most, without the root: 1 for racks, 2 for pods of racks."""
         return max((1 + region.levels for region in self.regions), default=0)
 
-    @property
-    def members(self) -> tuple[tuple[RegionTree | int, ...], tuple[int, ...]]:
-        """What is directly inside, ordered by lowest rank, and that rank for each."""
-        members: list[RegionTree | int] = [*self.regions, *self.ranks]
-        members.sort(key=first_rank)
-        return tuple(members), tuple(first_rank(member) for member in members)
+    @cached_property
+    def members(self) -> tuple[RegionTree | int, ...]:
+        """What is directly inside, ordered by lowest rank."""
+        return tuple(sorted([*self.regions, *self.ranks], key=first_rank))
 
     def leaves(self) -> tuple[tuple[int, ...], ...]:
         """The workers by their innermost region; those in no region stand alone."""

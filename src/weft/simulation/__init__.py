@@ -1,1 +1,7 @@
+"""The flow-level simulator, and the conditions that disturb it."""
+
+from weft.simulation.conditions import Background, Condition, Conditions, Pause, Slow, rotating_pauses
+from weft.simulation.result import Simulation, Step
 from weft.simulation.simulate import simulate
+
+__all__ = ["Background", "Condition", "Conditions", "Pause", "Simulation", "Slow", "Step", "rotating_pauses", "simulate"]

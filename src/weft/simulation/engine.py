@@ -16,7 +16,21 @@ import numpy as np
 
 from weft.compiled import compiled_in_place
 from weft.simulation.heap import Heap, schedule_at, take_out
-from weft.simulation.sharing import Bools, Bytes, Changes, Flows, Floats, Ints, Links, Longs, join, leave, settle, share_again, touch
+from weft.simulation.sharing import (
+    Bools,
+    Bytes,
+    Changes,
+    Floats,
+    Flows,
+    Ints,
+    Links,
+    Longs,
+    join,
+    leave,
+    recapacitate,
+    settle,
+    share_again,
+)
 
 RUNNING, DONE, STALLED = 0, 1, 2
 IDLE, WAITING, TRAVELLING, FLOWING, HELD = 0, 1, 2, 3, 4
@@ -192,8 +206,7 @@ def _disturb(
     """One timed event."""
     now, kind, target = clock.now[0], events.kind[i], events.target[i]
     if kind == LINK_CHANGES:
-        links.capacity[target] = events.value[i]
-        touch(changes, target)
+        recapacitate(links, changes, target, events.value[i])
     elif kind == WORKER_PAUSES or kind == WORKER_RESUMES:
         was = clock.paused[target]
         clock.paused[target] += 1 if kind == WORKER_PAUSES else -1

@@ -2,8 +2,11 @@
 
 A flow on a route takes ``share`` of its rate on every link there. Rates are the max-min fair ones, weighted: the
 narrowest link (the one whose capacity, divided by the weights of its flows, is least) fixes the rates of its flows;
-they are taken off the other links; and so on. A change can move only the rates of flows that are joined with it by a
-chain of shared links, so only that component is recomputed.
+they are taken off the other links; and so on, level by level.
+
+A change can move only the rates of flows that are joined with it by a chain of shared links, and only those at or above
+the lowest level that it touches: a flow that leaves has no effect below its own level, and one that joins has none
+below the level at which it can first fill a link. Only that part of that component is filled again.
 """
 
 from __future__ import annotations
@@ -54,19 +57,31 @@ class Links(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Links whose sharing changed, and space for the work on their component."""
+    """Links whose sharing changed, and space for the work on their component; its i-th link is ``links[i]``."""
 
     dirty: Ints
     dirty_count: Longs
     dirty_mark: Bools
+    joined_mark: Bools
+    """whether a flow has joined a changed link"""
+    lowest: Floats
+    """the level below which the flows that left have no effect"""
     link_stamp: Longs
     flow_stamp: Longs
     stamp: Longs
     links: Ints
     flows: Ints
+    position: Ints
+    """of a link among ``links``"""
     left: Floats
+    """what flows whose rate is fixed leave of the i-th link"""
     weight: Floats
+    """of the flows on it whose rate is not fixed, and below how many these are"""
     users: Ints
+    level: Floats
+    """what is left by weight: the rate that the i-th link can give to a flow of weight 1"""
+    lowered: Ints
+    lowered_stamp: Longs
 
 
 def new_flows(start: Longs, link: Ints, share: Floats, weight: Floats) -> Flows:
@@ -87,9 +102,10 @@ def new_links(capacity: Floats, flow_links: Ints) -> Links:
 
 def new_changes(links: int, flows: int) -> Changes:
     return Changes(
-        np.zeros(links, np.int32), np.zeros(1, np.int64), np.zeros(links, np.bool_), np.zeros(links, np.int64),
-        np.zeros(flows, np.int64), np.zeros(1, np.int64), np.zeros(links, np.int32), np.zeros(flows, np.int32),
-        np.zeros(links), np.zeros(links), np.zeros(links, np.int32),
+        np.zeros(links, np.int32), np.zeros(1, np.int64), np.zeros(links, np.bool_), np.zeros(links, np.bool_),
+        np.full(1, np.inf), np.zeros(links, np.int64), np.zeros(flows, np.int64), np.zeros(1, np.int64), np.zeros(links, np.int32), np.zeros(flows, np.int32),
+        np.zeros(links, np.int32), np.zeros(links), np.zeros(links), np.zeros(links, np.int32), np.zeros(links),
+        np.zeros(links, np.int32), np.zeros(links, np.int64),
     )  # fmt: skip
 
 
@@ -103,10 +119,25 @@ def touch(changes: Changes, link: int) -> None:
 
 
 @compiled_in_place
+def level_of(flows: Flows, flow: int) -> float:
+    """A flow's rate by its weight; infinite as long as it has none."""
+    return flows.rate[flow] / flows.weight[flow] if flows.limiter[flow] >= 0 else np.inf
+
+
+@compiled_in_place
+def recapacitate(links: Links, changes: Changes, link: int, capacity: float) -> None:
+    """Change a link's capacity."""
+    links.capacity[link] = capacity
+    changes.lowest[0] = 0.0
+    touch(changes, link)
+
+
+@compiled_in_place
 def join(flows: Flows, links: Links, changes: Changes, flow: int, now: float) -> None:
     """Let a flow take part in the sharing of its links."""
     flows.joined[flow] = True
     flows.rate[flow] = 0.0
+    flows.limiter[flow] = -1
     flows.since[flow] = now
     for hop in range(flows.start[flow], flows.start[flow + 1]):
         link = flows.link[hop]
@@ -114,6 +145,7 @@ def join(flows: Flows, links: Links, changes: Changes, flow: int, now: float) ->
         links.hops[at] = hop
         links.place[hop] = at
         links.count[link] += 1
+        changes.joined_mark[link] = True
         touch(changes, link)
 
 
@@ -121,6 +153,7 @@ def join(flows: Flows, links: Links, changes: Changes, flow: int, now: float) ->
 def leave(flows: Flows, links: Links, changes: Changes, flow: int) -> None:
     """Take a flow out of the sharing of its links."""
     flows.joined[flow] = False
+    changes.lowest[0] = min(changes.lowest[0], level_of(flows, flow))
     flows.rate[flow] = 0.0
     for hop in range(flows.start[flow], flows.start[flow + 1]):
         link = flows.link[hop]
@@ -148,8 +181,28 @@ def settle(flows: Flows, flow: int, now: float) -> None:
 
 
 @compiled_in_place
-def _component(flows: Flows, links: Links, changes: Changes, first: int) -> tuple[int, int]:
-    """Collect the links and flows that are joined with a link."""
+def _first_full(flows: Flows, links: Links, link: int) -> float:
+    """A level below which a link cannot fill up, given what its flows had; close to where it does."""
+    level = 0.0
+    for _ in range(4):
+        used, weight = 0.0, 0.0
+        for at in range(links.start[link], links.start[link] + links.count[link]):
+            hop = links.hops[at]
+            flow = flows.of[hop]
+            if level_of(flows, flow) < level:
+                used += flows.rate[flow] * flows.share[hop]
+            else:
+                weight += flows.weight[flow] * flows.share[hop]
+        higher = (links.capacity[link] - used) / weight if weight > 0 else level
+        if higher <= level:
+            break
+        level = higher
+    return level
+
+
+@compiled_in_place
+def _component(flows: Flows, links: Links, changes: Changes, first: int, lowest: float) -> tuple[int, int]:
+    """Collect the links and flows that are joined with a link by flows at or above a level."""
     stamp = changes.stamp[0]
     changes.link_stamp[first] = stamp
     changes.links[0] = first
@@ -160,7 +213,7 @@ def _component(flows: Flows, links: Links, changes: Changes, first: int) -> tupl
         looked += 1
         for at in range(links.start[link], links.start[link] + links.count[link]):
             flow = flows.of[links.hops[at]]
-            if changes.flow_stamp[flow] == stamp:
+            if changes.flow_stamp[flow] == stamp or level_of(flows, flow) < lowest:
                 continue
             changes.flow_stamp[flow] = stamp
             changes.flows[found_flows] = flow
@@ -176,72 +229,83 @@ def _component(flows: Flows, links: Links, changes: Changes, first: int) -> tupl
 
 @compiled_in_place
 def _fill(flows: Flows, links: Links, changes: Changes, link_count: int, flow_count: int, rates: Floats) -> None:
-    """Progressive filling of a component. A flow with a stamp below the current one has its rate."""
+    """Progressive filling of a component. A flow that does not have the current stamp has its rate already."""
     stamp = changes.stamp[0]
-    left, weight, users = changes.left, changes.weight, changes.users
+    left, weight, users, level = changes.left, changes.weight, changes.users, changes.level
     for i in range(link_count):
         link = changes.links[i]
-        left[link] = links.capacity[link]
-        weight[link] = 0.0
-        users[link] = links.count[link]
+        changes.position[link] = i
+        changes.lowered_stamp[i] = 0
+        left[i], weight[i], users[i] = links.capacity[link], 0.0, 0
         for at in range(links.start[link], links.start[link] + links.count[link]):
             hop = links.hops[at]
-            weight[link] += flows.weight[flows.of[hop]] * flows.share[hop]
-    alive = link_count
-    unfixed = flow_count
+            flow = flows.of[hop]
+            if changes.flow_stamp[flow] == stamp:
+                weight[i] += flows.weight[flow] * flows.share[hop]
+                users[i] += 1
+            else:
+                left[i] -= flows.rate[flow] * flows.share[hop]
+        level[i] = max(left[i], 0.0) / weight[i] if users[i] > 0 else np.inf
+    unfixed, turn = flow_count, 0
     while unfixed > 0:
-        narrowest, level = -1, np.inf
-        i = 0
-        while i < alive:
-            link = changes.links[i]
-            if users[link] == 0:
-                alive -= 1
-                changes.links[i] = changes.links[alive]
-                changes.links[alive] = link
-                continue
-            here = left[link] / weight[link]
-            # The lower number among equals, so that the order of the search does not show.
-            if here < level or (here == level and link < narrowest):
-                narrowest, level = link, here
-            i += 1
-        level = max(level, 0.0)
-        for at in range(links.start[narrowest], links.start[narrowest] + links.count[narrowest]):
+        turn += 1
+        narrowest = 0
+        for i in range(1, link_count):
+            if level[i] < level[narrowest]:
+                narrowest = i
+        link, lowest, lowered = changes.links[narrowest], level[narrowest], 0
+        for at in range(links.start[link], links.start[link] + links.count[link]):
             flow = flows.of[links.hops[at]]
             if changes.flow_stamp[flow] != stamp:
                 continue
-            changes.flow_stamp[flow] = stamp - 1
+            changes.flow_stamp[flow] = 0
             unfixed -= 1
-            rates[flow] = level * flows.weight[flow]
-            flows.limiter[flow] = narrowest
+            rates[flow] = lowest * flows.weight[flow]
+            flows.limiter[flow] = link
             for hop in range(flows.start[flow], flows.start[flow + 1]):
-                other = flows.link[hop]
-                left[other] -= rates[flow] * flows.share[hop]
-                weight[other] -= flows.weight[flow] * flows.share[hop]
-                users[other] -= 1
+                i = changes.position[flows.link[hop]]
+                left[i] -= rates[flow] * flows.share[hop]
+                weight[i] -= flows.weight[flow] * flows.share[hop]
+                users[i] -= 1
+                if changes.lowered_stamp[i] != turn:
+                    changes.lowered_stamp[i] = turn
+                    changes.lowered[lowered] = i
+                    lowered += 1
+        for k in range(lowered):
+            i = changes.lowered[k]
+            level[i] = max(left[i], 0.0) / weight[i] if users[i] > 0 else np.inf
 
 
 @compiled_in_place
 def share_again(flows: Flows, links: Links, changes: Changes, heap: Heap, rates: Floats, now: float) -> None:
     """Recompute the rates wherever sharing changed, and when each flow there will end."""
-    # Stamps go up by two: one for the components, one below it for flows whose rate is fixed.
-    changes.stamp[0] += 2
+    changes.stamp[0] += 1
+    lowest = changes.lowest[0]
     for k in range(changes.dirty_count[0]):
-        first = changes.dirty[k]
-        changes.dirty_mark[first] = False
-        if links.count[first] == 0 or changes.link_stamp[first] == changes.stamp[0]:
+        link = changes.dirty[k]
+        changes.dirty_mark[link] = False
+        if changes.joined_mark[link]:
+            changes.joined_mark[link] = False
+            lowest = min(lowest, _first_full(flows, links, link))
+    # A hair below, because levels are rounded: a flow too many is filled again to what it had.
+    lowest *= 1 - 1e-9
+    for k in range(changes.dirty_count[0]):
+        if changes.link_stamp[changes.dirty[k]] == changes.stamp[0]:
             continue
-        link_count, flow_count = _component(flows, links, changes, first)
+        link_count, flow_count = _component(flows, links, changes, changes.dirty[k], lowest)
         for i in range(flow_count):
             settle(flows, changes.flows[i], now)
         _fill(flows, links, changes, link_count, flow_count, rates)
         for i in range(flow_count):
             _reschedule(flows, heap, changes.flows[i], rates, now)
     changes.dirty_count[0] = 0
+    changes.lowest[0] = np.inf
 
 
 @compiled_in_place
 def _reschedule(flows: Flows, heap: Heap, flow: int, rates: Floats, now: float) -> None:
-    if rates[flow] == flows.rate[flow] and heap.place[flow] >= 0:
+    # A rate that differs only by rounding is the same one.
+    if abs(rates[flow] - flows.rate[flow]) <= 1e-14 * flows.rate[flow] and heap.place[flow] >= 0:
         return
     flows.rate[flow] = rates[flow]
     end = now + flows.remaining[flow] / rates[flow] if rates[flow] > 0 else np.inf

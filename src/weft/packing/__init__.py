@@ -1,0 +1,1 @@
+"""Packing trees into a network."""
