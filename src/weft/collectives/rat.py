@@ -4,9 +4,8 @@ Workers send to the aggregator of their region, aggregators to that of the regio
 the result comes back the same way. With l levels of regions that is 2(l + 1) dependent steps, and the least that can
 cross an uplink. Many trees with different aggregators share the work.
 
-On a network that is the same everywhere all trees carry the same. Elsewhere (which the paper leaves open) their weights
-are those that keep the busiest link least busy: min z with, on every link, the trees' bytes on it <= z times its
-bandwidth, and all weights together 1.
+On a network that is the same everywhere all trees carry the same. Elsewhere, which the paper leaves open, a linear
+program weighs them: see ``tree_weights``.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.collectives.tree_weights import fastest_weights
 from weft.collectives.trees import ABSENT, ROOT, Parents, equal_weights, tree_schedule
 from weft.errors import InputError
-from weft.linear import minimised
 from weft.network import Network, RegionTree
 from weft.schedule import Schedule
 
 Picks = dict[int, int]
 """Which member of a region its aggregator comes from, by the identity of the region."""
 Weights = Literal["auto", "equal", "lp"]
-MOST_TREES = 512
-"""How many trees are weighed against each other at most."""
-_WHOLE = 1 << 20
+MOST_WEIGHED = 1024
+"""Up to so many trees, all of them are weighed against each other."""
+LARGEST_PROGRAM = 1_000_000
+"""Trees times links; beyond, ``auto`` weighs all trees alike, because the program would take minutes."""
 
 
 def rat(network: Network, trees: int | Literal["all", "balanced"] = "balanced", seed: int = 0, weights: Weights = "auto") -> Schedule:
@@ -40,28 +40,29 @@ def rat(network: Network, trees: int | Literal["all", "balanced"] = "balanced", 
     ``"all"`` takes every choice of aggregators, a number draws so many at random (the same for the same seed).
     ``weights="auto"`` solves the linear program where the network is not the same everywhere.
     """
-    tree = network.region_tree
-    uneven = weights == "lp" or (weights == "auto" and not _same_everywhere(network))
     if weights not in ("auto", "equal", "lp"):
         raise InputError(f"the weights {weights!r} are unknown: use auto, equal or lp")
-    if trees == "balanced":
-        parents = balanced_trees(network, tree)
-        if uneven:
-            few = _count(tree) <= MOST_TREES
-            parents = all_trees(network, tree) if few else _with_drawn(parents, network, tree, seed)
-    elif trees == "all":
-        if _count(tree) > 1_000_000 // max(1, len(network.active)):
-            raise InputError(f"there are {_count(tree)} trees, too many to use all: give a number or use balanced")
-        parents = all_trees(network, tree)
-    elif isinstance(trees, int) and trees >= 1:
-        parents = drawn_trees(network, tree, trees, seed)
-    else:
-        raise InputError(f"{trees!r} trees are not possible: use balanced, all or a number of at least 1")
+    small = len(network.active) * len(network.links) <= LARGEST_PROGRAM
+    weighed = weights == "lp" or (weights == "auto" and small and not _same_everywhere(network))
+    parents = _chosen(network, network.region_tree, trees, seed, weighed)
     shares = equal_weights(len(parents))
-    if uneven:
-        shares = least_busy_weights(network, parents)
+    if weighed and len(parents) > 1:
+        shares = fastest_weights(network, parents)
         parents, shares = parents[shares > 0], shares[shares > 0]
     return tree_schedule(parents, shares, network.active, "rat")
+
+
+def _chosen(network: Network, tree: RegionTree, trees: int | str, seed: int, weighed: bool) -> Parents:
+    count = _count(tree)
+    if trees == "balanced":
+        return all_trees(network, tree) if weighed and count <= MOST_WEIGHED else balanced_trees(network, tree)
+    if trees == "all":
+        if count > 1_000_000 // max(1, len(network.active)):
+            raise InputError(f"there are {count} trees, too many to use all: give a number or use balanced")
+        return all_trees(network, tree)
+    if isinstance(trees, int) and trees >= 1:
+        return drawn_trees(network, tree, trees, seed)
+    raise InputError(f"{trees!r} trees are not possible: use balanced, all or a number of at least 1")
 
 
 def _count(region: RegionTree) -> int:
@@ -136,14 +137,6 @@ def _picks_towards(region: RegionTree, root: int, used: dict[int, int]) -> tuple
     return picks | {id(region): chosen}, heads[chosen]
 
 
-def _with_drawn(parents: Parents, network: Network, region: RegionTree, seed: int) -> Parents:
-    """Balanced trees and as many drawn ones, up to the limit, without repetition."""
-    more = drawn_trees(network, region, max(0, min(len(parents), MOST_TREES - len(parents))), seed)
-    both = np.concatenate([parents, more.reshape(-1, parents.shape[1])])
-    _, first = np.unique(both, axis=0, return_index=True)
-    return both[np.sort(first)]
-
-
 def _same_everywhere(network: Network) -> bool:
     """Whether all workers have links of one rate, all switches too, and all regions of a level are alike."""
     graph = network.graph
@@ -155,30 +148,3 @@ def _same_everywhere(network: Network) -> bool:
 def _even(region: RegionTree) -> bool:
     shapes = {(len(inner.regions), len(inner.ranks)) for inner in region.regions}
     return len(shapes) <= 1 and not (region.regions and region.ranks) and all(map(_even, region.regions))
-
-
-def tree_loads(network: Network, parents: Parents) -> NDArray[np.float64]:
-    """How often the whole chunk of each tree crosses each link: one row a tree, one column a link."""
-    tree, rank = np.nonzero(parents >= 0)
-    parent = parents[tree, rank]
-    sources, destinations = np.concatenate([rank, parent]), np.concatenate([parent, rank])
-    pairs, which = np.unique(sources * len(network.workers) + destinations, return_inverse=True)
-    routes = network.routes(pairs // len(network.workers), pairs % len(network.workers))
-    per_pair = np.zeros((len(pairs), len(network.links)))
-    np.add.at(per_pair, (np.repeat(np.arange(len(pairs)), np.diff(routes.start)), routes.links), routes.share)
-    loads = np.zeros((len(parents), len(network.links)))
-    np.add.at(loads, np.concatenate([tree, tree]), per_pair[which])
-    return loads
-
-
-def least_busy_weights(network: Network, parents: Parents) -> NDArray[np.int64]:
-    """The weights that keep the busiest link least busy, as whole numbers."""
-    loads = tree_loads(network, parents)
-    used = loads.any(axis=0)
-    rates = network.graph.bandwidth[used] / network.graph.bandwidth.max()
-    matrix = np.vstack([np.column_stack([loads[:, used].T, -rates]), np.append(np.ones(len(parents)), 0.0)])
-    cost = np.append(np.zeros(len(parents)), 1.0)
-    lower = np.append(np.full(len(rates), -np.inf), 1.0)
-    solution = minimised(cost, matrix, lower, np.append(np.zeros(len(rates)), 1.0))
-    shares = np.rint(np.maximum(solution.x[:-1], 0.0) * _WHOLE).astype(np.int64)
-    return shares if shares.any() else equal_weights(len(parents))

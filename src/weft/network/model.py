@@ -61,7 +61,7 @@ class Network:
     inactive: tuple[str, ...] = ()
     name: str = "network"
     routing: Routing = "pinned"
-    _inferred: bool = field(default=False, repr=False, compare=False)
+    regions_inferred: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.routing not in get_args(Routing):
@@ -73,7 +73,7 @@ class Network:
             groups = inferred_regions(self.graph, len(self.workers))
             regions = tuple(Region(name, tuple(self.workers[rank] for rank in ranks)) for name, ranks in groups)
             object.__setattr__(self, "regions", regions)
-            object.__setattr__(self, "_inferred", True)
+            object.__setattr__(self, "regions_inferred", True)
 
     @staticmethod
     def load(path: str | Path) -> Network:

@@ -1,0 +1,62 @@
+"""The command line: one file per verb.
+
+Results go to standard output, everything else to standard error. Exit code 0 is success, 2 is bad input, with one clear
+message; 1 is a failure of ours, 130 an interruption.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from weft import __version__
+from weft.errors import WeftError
+
+VERBS = {
+    "simulate": "how long one collective takes on a network, and why",
+    "compare": "every collective side by side, with the bound",
+    "show": "a network or a trace as text or as a picture",
+    "reproduce": "a paper's figures: the paper's number beside ours",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports a mistake in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="weft", description="Synchronize gradients in the way that the network at hand does fastest.")
+    parser.add_argument("--version", action="version", version=f"weft {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, dest="verb")
+    for verb, about in VERBS.items():
+        module = importlib.import_module(f"weft.cli.{verb}")
+        child = verbs.add_parser(verb, help=about, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(child)
+        child.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code."""
+    args = _parser().parse_args(arguments)
+    try:
+        args.run(args)
+        sys.stdout.flush()
+    except WeftError as error:
+        sys.stderr.write(f"weft {args.verb}: error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write(f"weft {args.verb}: interrupted\n")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0

@@ -1,0 +1,63 @@
+"""The circle: networks of direct links, clockwise in rank order from the top, with gaps between regions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from weft.network import Network
+from weft.report.groups import Band, Groups, groups_of
+from weft.report.shapes import REGION_MARGIN, REGION_TEXT, Floats, Layout, RegionShape
+from weft.report.words import fitting, shortened, text_width
+
+_HEIGHT = 0.22
+_DOT = 0.06
+_LEAST_RADIUS = 0.95
+_MOST_RADIUS = 5.5
+_MOST_LABELLED = 96
+
+
+def circular_layout(network: Network) -> Layout:
+    """All nodes on a circle, as small as their names allow."""
+    count = len(network.workers)
+    groups = groups_of(network)
+    labels = tuple(map(shortened, network.workers)) if count <= _MOST_LABELLED else ("",) * count
+    widest = max(map(text_width, labels))
+    wide = max(_HEIGHT, widest + 0.12) if widest else _DOT
+    high = _HEIGHT if widest else _DOT
+    angles, radius = _angles(groups, wide + 0.1)
+    rim = groups.levels * (REGION_MARGIN * 2 + 0.2)
+    side = text_width("m" * 14, REGION_TEXT) if groups.bands else 0.0
+    centre = np.array([radius + wide / 2 + rim + side + 0.1, radius + high / 2 + rim + 0.1])
+    at = np.empty((count, 2))
+    at[groups.order] = centre + radius * np.column_stack([np.sin(angles), np.cos(angles)])
+    regions = tuple(_shape(band, angles, radius, wide, centre) for band in groups.bands)
+    return Layout(
+        2 * centre[0], 2 * centre[1], at, np.tile([wide, high], (count, 1)), np.zeros(count, dtype=np.int64), labels,
+        np.zeros(count, dtype=np.bool_), regions, circular=True,
+    )  # fmt: skip
+
+
+def _angles(groups: Groups, pitch: float) -> tuple[Floats, float]:
+    """The angles of the places, from the top clockwise, and a radius that gives each its room."""
+    before = groups.gaps(0.5)
+    closing = 1.0 if groups.bands else 0.0
+    turns = np.cumsum(1.0 + before) - 1.0
+    whole = turns[-1] + 1.0 + closing
+    radius = min(max(whole * pitch / (2 * math.pi), _LEAST_RADIUS), _MOST_RADIUS)
+    return turns / whole * 2 * math.pi, radius
+
+
+def _shape(band: Band, angles: Floats, radius: float, wide: float, centre: Floats) -> RegionShape:
+    """A piece of a ring behind the workers of a region, its name outside."""
+    margin = REGION_MARGIN * (band.inner + 1) + 0.2 * band.inner
+    inside, outside = radius - wide / 2 - margin, radius + wide / 2 + margin
+    more = 0.6 * wide / radius
+    sweep = np.linspace(angles[band.first] - more, angles[band.last] + more, 8 + 4 * (band.last - band.first))
+    ring = np.column_stack([np.sin(sweep), np.cos(sweep)])
+    outline = np.concatenate([outside * ring, inside * ring[::-1]]) + centre
+    middle = (angles[band.first] + angles[band.last]) / 2
+    out = outside + REGION_MARGIN + 0.12
+    label_at = (float(centre[0] + (out + 0.35) * math.sin(middle)), float(centre[1] + out * math.cos(middle)))
+    return RegionShape(band.name, fitting(band.name, 0.8, REGION_TEXT), outline, label_at, band.inner)

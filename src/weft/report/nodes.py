@@ -1,0 +1,100 @@
+"""Nodes and regions as they look in every picture: names in rounded boxes, dots where there is no room for names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection
+from matplotlib.patches import FancyBboxPatch, Patch, Polygon
+
+from weft.network import Network
+from weft.report.canvas import FAINT, PAPER, write
+from weft.report.shapes import REGION_MARGIN, REGION_TEXT, Layout
+from weft.report.words import NODE_TEXT
+
+_REGION_SHADES = ("#e9eef3", "#f2f5f8", "#f7f9fb")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLook:
+    """The colours of a node."""
+
+    face: str
+    edge: str
+    ink: str
+    line: str = "-"
+
+
+WORKER = NodeLook("#cfe3f5", "#3f6a94", "#14283c")
+INACTIVE = NodeLook(PAPER, "#8391a0", "#5c6875", "--")
+SWITCH = NodeLook("#4a5561", "#4a5561", PAPER)
+ROOT = NodeLook("#f0c419", "#7a5f00", "#2b2100")
+
+
+def looks_of(network: Network) -> list[NodeLook]:
+    """The look of every node by what it is."""
+    absent = set(network.inactive)
+    workers = [INACTIVE if name in absent else WORKER for name in network.workers]
+    return workers + [SWITCH] * len(network.switches)
+
+
+def draw_regions(axes: Axes, layout: Layout, place: Callable[[float, float], tuple[float, float]]) -> None:
+    """The backgrounds of the regions, inner ones darker, with their names; ``place`` moves a point into the picture."""
+    for region in layout.regions:
+        shade = _REGION_SHADES[min(region.inner, len(_REGION_SHADES) - 1)]
+        outline = np.array([place(x, y) for x, y in region.outline.tolist()])
+        # A wide border of the same colour with round joins gives round corners.
+        border = {"edgecolor": shade, "linewidth": 2 * REGION_MARGIN * 72, "joinstyle": "round"}
+        axes.add_patch(Polygon(outline, closed=True, facecolor=shade, zorder=0.5 - 0.1 * region.inner, **border))
+        if region.label:
+            write(axes, place(*region.label_at), region.label, REGION_TEXT, FAINT)
+
+
+def draw_nodes(
+    axes: Axes,
+    layout: Layout,
+    looks: Mapping[int, NodeLook],
+    place: Callable[[float, float], tuple[float, float]],
+) -> None:
+    """These nodes, each with its look."""
+    dots: dict[NodeLook, list[int]] = {}
+    for node, look in looks.items():
+        if layout.labels[node]:
+            _draw_box(axes, layout, node, look, place)
+        else:
+            dots.setdefault(look, []).append(node)
+    for look, nodes in dots.items():
+        _draw_dots(axes, layout, nodes, look, place)
+
+
+def _draw_box(
+    axes: Axes, layout: Layout, node: int, look: NodeLook, place: Callable[[float, float], tuple[float, float]]
+) -> None:
+    x, y = place(*layout.at[node].tolist())
+    width, height = layout.size[node].tolist()
+    shape = f"round,pad=0,rounding_size={0.3 * min(width, height):.4f}"
+    corner = (x - width / 2, y - height / 2)
+    colours = {"facecolor": look.face, "edgecolor": look.edge, "linestyle": look.line}
+    axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=shape, linewidth=0.7, zorder=4, **colours))
+    write(axes, (x, y), layout.labels[node], NODE_TEXT, look.ink, turned=bool(layout.turned[node]))
+
+
+def _draw_dots(
+    axes: Axes, layout: Layout, nodes: list[int], look: NodeLook, place: Callable[[float, float], tuple[float, float]]
+) -> None:
+    sizes = layout.size[nodes]
+    axes.add_collection(
+        EllipseCollection(
+            sizes[:, 0], sizes[:, 1], np.zeros(len(nodes)), units="x", offsets=[place(*layout.at[i].tolist()) for i in nodes],
+            offset_transform=axes.transData, facecolors=look.face, edgecolors=look.edge, linewidths=0.4, zorder=4,
+        ),
+        autolim=False,
+    )  # fmt: skip
+
+
+def sample_of(look: NodeLook) -> Patch:
+    """A sample for a legend."""
+    return Patch(facecolor=look.face, edgecolor=look.edge, linestyle=look.line, linewidth=0.7)

@@ -1,0 +1,1 @@
+"""Times from another simulator, to check ours against."""
