@@ -20,8 +20,9 @@ _WHOLE = 1024
 
 
 def blink(network: Network) -> Schedule:
-    """Packed trees inside the innermost regions, a ring of their first workers between them."""
-    groups = network.region_tree.leaves()
+    """Packed trees inside the innermost regions (or the whole network, if it has none), a ring of their first workers."""
+    tree = network.region_tree
+    groups = tree.leaves() if tree.regions else (tree.workers,)
     down = [step for group in groups for step in _group_trees(network, group)]
     ring_parts = parts((Fraction(0), Fraction(1)), len(groups))
     cuts = {cut for _, _, interval in down for cut in interval} | {cut for part in ring_parts for cut in part}

@@ -42,18 +42,20 @@ def write(
     *,
     turned: bool = False,
     bold: bool = False,
-    layer: float = 6.0,
+    on_paper: bool = False,
 ) -> None:
     """One line of text, exactly as it is: a dollar sign in a name starts no formula."""
+    paper = {"boxstyle": "round,pad=0.12", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85}
     axes.text(
         *at, text, fontsize=size, color=colour, ha=across, va="center_baseline" if not turned else "center",
-        rotation=90 if turned else 0, fontweight="bold" if bold else "normal", zorder=layer, parse_math=False,
+        rotation=90 if turned else 0, fontweight="bold" if bold else "normal", zorder=6, parse_math=False,
+        bbox=paper if on_paper else None,
     )  # fmt: skip
 
 
 def wrapped(text: str, width: float, size: float = CAPTION_TEXT) -> list[str]:
     """The lines of a text that has to fit into a width."""
-    return textwrap.wrap(text, max(20, int(width / text_width("m", size)))) if text else []
+    return textwrap.wrap(text, max(20, int(1.1 * width / text_width("m", size)))) if text else []
 
 
 def caption_height(lines: Sequence[str]) -> float:

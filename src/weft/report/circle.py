@@ -13,12 +13,11 @@ from weft.report.words import fitting, shortened, text_width
 
 _HEIGHT = 0.22
 _DOT = 0.06
-_LEAST_RADIUS = 0.95
 _MOST_RADIUS = 5.5
 _MOST_LABELLED = 96
 
 
-def circular_layout(network: Network) -> Layout:
+def circular_layout(network: Network, least_radius: float) -> Layout:
     """All nodes on a circle, as small as their names allow."""
     count = len(network.workers)
     groups = groups_of(network)
@@ -26,7 +25,7 @@ def circular_layout(network: Network) -> Layout:
     widest = max(map(text_width, labels))
     wide = max(_HEIGHT, widest + 0.12) if widest else _DOT
     high = _HEIGHT if widest else _DOT
-    angles, radius = _angles(groups, wide + 0.1)
+    angles, radius = _angles(groups, wide + 0.1, least_radius)
     rim = groups.levels * (REGION_MARGIN * 2 + 0.2)
     side = text_width("m" * 14, REGION_TEXT) if groups.bands else 0.0
     centre = np.array([radius + wide / 2 + rim + side + 0.1, radius + high / 2 + rim + 0.1])
@@ -39,13 +38,13 @@ def circular_layout(network: Network) -> Layout:
     )  # fmt: skip
 
 
-def _angles(groups: Groups, pitch: float) -> tuple[Floats, float]:
+def _angles(groups: Groups, pitch: float, least_radius: float) -> tuple[Floats, float]:
     """The angles of the places, from the top clockwise, and a radius that gives each its room."""
     before = groups.gaps(0.5)
     closing = 1.0 if groups.bands else 0.0
     turns = np.cumsum(1.0 + before) - 1.0
     whole = turns[-1] + 1.0 + closing
-    radius = min(max(whole * pitch / (2 * math.pi), _LEAST_RADIUS), _MOST_RADIUS)
+    radius = min(max(whole * pitch / (2 * math.pi), least_radius), _MOST_RADIUS)
     return turns / whole * 2 * math.pi, radius
 
 
@@ -60,4 +59,4 @@ def _shape(band: Band, angles: Floats, radius: float, wide: float, centre: Float
     middle = (angles[band.first] + angles[band.last]) / 2
     out = outside + REGION_MARGIN + 0.12
     label_at = (float(centre[0] + (out + 0.35) * math.sin(middle)), float(centre[1] + out * math.cos(middle)))
-    return RegionShape(band.name, fitting(band.name, 0.8, REGION_TEXT), outline, label_at, band.inner)
+    return RegionShape(band.name, fitting(band.name, 0.8, REGION_TEXT), outline, label_at, band.inner, REGION_MARGIN)

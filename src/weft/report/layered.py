@@ -17,6 +17,8 @@ _SWITCH_HEIGHT = 0.2
 _BETWEEN = 0.08
 _DOT = 0.07
 _EDGE = 0.12
+_FEW_WIDTH, _FEW_PITCH = 5.6, 0.65
+"""the width to which a picture of few workers is stretched, and how far apart these may be"""
 
 
 def layered_layout(network: Network) -> Layout:
@@ -26,7 +28,7 @@ def layered_layout(network: Network) -> Layout:
     place[row.groups.order] = np.arange(len(place))
     rows = rows_of(network.graph, place)
     labels, widths = _switch_labels(network, rows)
-    row = row.stretched(max(1.0, _stretch(row, rows, widths)))
+    row = row.stretched(max(min(_FEW_WIDTH / row.length, _FEW_PITCH / row.pitch), _stretch(row, rows, widths)))
     x = _columns(network, row, rows, widths)
     size = np.column_stack([widths, np.where(widths > _DOT, _SWITCH_HEIGHT, _DOT)])
     size[: len(place)] = row.width, row.height
@@ -40,7 +42,8 @@ def layered_layout(network: Network) -> Layout:
     regions = _regions(row, rows, at, size, ground - row.height / 2 - arcs, edge - left)
     width = float((at[:, 0] + size[:, 0] / 2).max()) + edge
     turned = np.arange(len(x)) < (len(place) if row.turned else 0)
-    return Layout(width, float(y.max()) + 0.4, at, size, rows.row, row.labels + labels, turned, regions, circular=False)
+    height = float(y.max()) + _arcs_above(network, at, rows.row) + 0.2
+    return Layout(width, height, at, size, rows.row, row.labels + labels, turned, regions, circular=False)
 
 
 def row_layout(network: Network, above: float, below: float) -> Layout:
@@ -121,16 +124,26 @@ def _gaps(nodes: Ints, rows: Rows, widths: Floats, length: float) -> Floats:
 def _arcs_below(network: Network, x: Floats) -> float:
     """The depth of the arcs of links between workers."""
     graph = network.graph
-    direct = (graph.source < graph.workers) & (graph.destination < graph.workers)
-    if not direct.any():
+    return _arcs_depth(x, graph.source, graph.destination, (graph.source < graph.workers) & (graph.destination < graph.workers))
+
+
+def _arcs_above(network: Network, at: Floats, row: Ints) -> float:
+    """The height that arcs between switches of one row reach above the highest row."""
+    graph = network.graph
+    highest = row == row.max()
+    return _arcs_depth(at[:, 0], graph.source, graph.destination, highest[graph.source] & highest[graph.destination])
+
+
+def _arcs_depth(x: Floats, source: NDArray[np.int32], destination: NDArray[np.int32], chosen: NDArray[np.bool_]) -> float:
+    if not chosen.any():
         return 0.0
-    longest = float(np.abs(x[graph.source[direct]] - x[graph.destination[direct]]).max())
+    longest = float(np.abs(x[source[chosen]] - x[destination[chosen]]).max())
     return float(arc_depth(longest)) + 0.05
 
 
 def _heights(rows: Rows, ground: float, length: float) -> Floats:
     """The height of every row: higher rows need more room where the picture is wide."""
-    step = min(max(0.11 * length, 0.75), 1.7)
+    step = min(max(0.11 * length, 0.95), 1.7)
     return np.where(rows.row > 0, ground + 0.1 + step * rows.row, ground)
 
 

@@ -16,9 +16,9 @@ __all__ = ["Layout", "RegionShape", "layout_of", "workers_layout"]
 
 def layout_of(network: Network) -> Layout:
     """The place of every node and of every region."""
-    return layered_layout(network) if network.switches else circular_layout(network)
+    return layered_layout(network) if network.switches else circular_layout(network, 1.5)
 
 
 def workers_layout(network: Network, above: float, below: float) -> Layout:
     """The same without switches: a row of workers with room above and below it, or a circle."""
-    return row_layout(network, above, below) if network.switches else circular_layout(network)
+    return row_layout(network, above, below) if network.switches else circular_layout(network, 0.95)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.patches import FancyBboxPatch, Patch, Polygon
 
 from weft.network import Network
 from weft.report.canvas import FAINT, PAPER, write
-from weft.report.shapes import REGION_MARGIN, REGION_TEXT, Layout
+from weft.report.shapes import REGION_TEXT, Layout
 from weft.report.words import NODE_TEXT
 
 _REGION_SHADES = ("#e9eef3", "#f2f5f8", "#f7f9fb")
@@ -41,39 +41,31 @@ def looks_of(network: Network) -> list[NodeLook]:
     return workers + [SWITCH] * len(network.switches)
 
 
-def draw_regions(axes: Axes, layout: Layout, place: Callable[[float, float], tuple[float, float]]) -> None:
-    """The backgrounds of the regions, inner ones darker, with their names; ``place`` moves a point into the picture."""
+def draw_regions(axes: Axes, layout: Layout) -> None:
+    """The backgrounds of the regions, inner ones darker, with their names."""
     for region in layout.regions:
         shade = _REGION_SHADES[min(region.inner, len(_REGION_SHADES) - 1)]
-        outline = np.array([place(x, y) for x, y in region.outline.tolist()])
         # A wide border of the same colour with round joins gives round corners.
-        border = {"edgecolor": shade, "linewidth": 2 * REGION_MARGIN * 72, "joinstyle": "round"}
-        axes.add_patch(Polygon(outline, closed=True, facecolor=shade, zorder=0.5 - 0.1 * region.inner, **border))
+        border = {"edgecolor": shade, "linewidth": 2 * region.rounding * 72, "joinstyle": "round"}
+        axes.add_patch(Polygon(region.outline, closed=True, facecolor=shade, zorder=0.5 - 0.1 * region.inner, **border))
         if region.label:
-            write(axes, place(*region.label_at), region.label, REGION_TEXT, FAINT)
+            write(axes, region.label_at, region.label, REGION_TEXT, FAINT)
 
 
-def draw_nodes(
-    axes: Axes,
-    layout: Layout,
-    looks: Mapping[int, NodeLook],
-    place: Callable[[float, float], tuple[float, float]],
-) -> None:
-    """These nodes, each with its look."""
+def draw_nodes(axes: Axes, layout: Layout, looks: Sequence[NodeLook]) -> None:
+    """All nodes, each with its look."""
     dots: dict[NodeLook, list[int]] = {}
-    for node, look in looks.items():
+    for node, look in enumerate(looks):
         if layout.labels[node]:
-            _draw_box(axes, layout, node, look, place)
+            _draw_box(axes, layout, node, look)
         else:
             dots.setdefault(look, []).append(node)
     for look, nodes in dots.items():
-        _draw_dots(axes, layout, nodes, look, place)
+        _draw_dots(axes, layout, nodes, look)
 
 
-def _draw_box(
-    axes: Axes, layout: Layout, node: int, look: NodeLook, place: Callable[[float, float], tuple[float, float]]
-) -> None:
-    x, y = place(*layout.at[node].tolist())
+def _draw_box(axes: Axes, layout: Layout, node: int, look: NodeLook) -> None:
+    x, y = layout.at[node].tolist()
     width, height = layout.size[node].tolist()
     shape = f"round,pad=0,rounding_size={0.3 * min(width, height):.4f}"
     corner = (x - width / 2, y - height / 2)
@@ -82,13 +74,11 @@ def _draw_box(
     write(axes, (x, y), layout.labels[node], NODE_TEXT, look.ink, turned=bool(layout.turned[node]))
 
 
-def _draw_dots(
-    axes: Axes, layout: Layout, nodes: list[int], look: NodeLook, place: Callable[[float, float], tuple[float, float]]
-) -> None:
+def _draw_dots(axes: Axes, layout: Layout, nodes: list[int], look: NodeLook) -> None:
     sizes = layout.size[nodes]
     axes.add_collection(
         EllipseCollection(
-            sizes[:, 0], sizes[:, 1], np.zeros(len(nodes)), units="x", offsets=[place(*layout.at[i].tolist()) for i in nodes],
+            sizes[:, 0], sizes[:, 1], np.zeros(len(nodes)), units="x", offsets=layout.at[nodes],
             offset_transform=axes.transData, facecolors=look.face, edgecolors=look.edge, linewidths=0.4, zorder=4,
         ),
         autolim=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 REGION_MARGIN = 0.07
-"""how far a region reaches beyond what is in it, and the radius of its corners"""
+"""how far a region reaches beyond what is in it, at most"""
 REGION_TEXT = 7.0
 
 
@@ -27,6 +27,8 @@ class RegionShape:
     label_at: tuple[float, float]
     inner: int
     """how many regions lie inside one another in it: 0 for a rack"""
+    rounding: float
+    """the radius of the corners, which is also how far the shape reaches beyond its outline"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +50,16 @@ class Layout:
     regions: tuple[RegionShape, ...]
     circular: bool
 
-    @property
-    def centre(self) -> Floats:
-        return np.array([self.width / 2, self.height / 2])
+    def moved(self, right: float, up: float) -> Layout:
+        """The same elsewhere in the picture."""
+        by = np.array([right, up])
+        regions = tuple(
+            replace(region, outline=region.outline + by, label_at=(region.label_at[0] + right, region.label_at[1] + up))
+            for region in self.regions
+        )
+        return replace(self, at=self.at + by, regions=regions)
 
 
 def arc_depth(distance: Floats | float) -> Floats | float:
-    """How far an arc between two nodes of one row leaves that row: more for longer ones, never more than 1.1."""
-    return 0.1 + 1.0 * distance / (distance + 2.5)
+    """How far an arc between two nodes of one row leaves that row: more for longer ones, never more than 1.6."""
+    return 0.12 + 1.5 * distance / (distance + 3.0)

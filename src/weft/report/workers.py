@@ -60,7 +60,7 @@ def worker_row(network: Network) -> WorkerRow:
 
 
 def _row(groups: Groups, labels: tuple[str, ...], width: float, height: float, pitch: float, turned: bool) -> WorkerRow:
-    margin = min(REGION_MARGIN, 1.2 * pitch)
+    margin = min(REGION_MARGIN, 3 * pitch)
     x = np.empty(len(labels))
     x[groups.order] = np.cumsum(pitch + groups.gaps(margin)) - pitch / 2
     return WorkerRow(groups, x, labels, width, height, pitch, turned, margin)
@@ -83,4 +83,4 @@ def region_shape(row: WorkerRow, band: Band, extent: tuple[float, float], bottom
     low, high = bottom - _LINE * (band.inner + 1), top + 0.1 * (band.inner + 1)
     outline = np.array([[left, low], [right, low], [right, high], [left, high]])
     label = fitting(band.name, right - left + 0.05, REGION_TEXT)
-    return RegionShape(band.name, label, outline, ((left + right) / 2, low + _LINE / 2 - 0.02), band.inner)
+    return RegionShape(band.name, label, outline, ((left + right) / 2, low + _LINE / 2 - 0.02), band.inner, row.margin)
