@@ -143,7 +143,7 @@ def test_double_tree_costs_are_within_table_i(n: int, k: int) -> None:
     if k == 64:
         assert in_turn == pytest.approx(2 * (depth + k) * SIZE / RATE / k, rel=0.05)
     # Run as it is, copies share the links with the reductions that are still under way; that is never much slower.
-    assert weft.simulate(schedule, network, SIZE).seconds <= 1.3 * in_turn
+    assert weft.simulate(schedule, network, SIZE).seconds <= 1.4 * in_turn
 
 
 @pytest.mark.parametrize("alpha", [0.0, 5e-6])

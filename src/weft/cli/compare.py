@@ -1,7 +1,7 @@
 """Every collective side by side on one network, with the bound that none can beat.
 
-Collectives that cut the tensor into fewer pieces than there are workers (single trees) are pipelined: with
---segments auto, each of these is tried whole and in 4, 16 and 64 segments, and the best is shown.
+A collective gains from cutting its chunks into segments that follow each other like in a pipeline, trees most of all. With
+--segments auto each is tried whole and in 2, 4, 16 and 64 segments (up to 20,000 transfers), and its best is shown.
 
     weft compare cluster.yaml --size 100MB
 """
@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from weft.cli.arguments import add_conditions, add_json, add_network, add_simulator, add_size, conditions_of, network_of
-from weft.cli.output import print_json, print_line, print_table, progress
+from weft.cli.output import note_first_run, print_json, print_line, print_table, progress
 from weft.cli.simulate import facts, percent_of_bound
 from weft.errors import InputError
 from weft.units import format_bytes, format_seconds, parse_bytes, parse_seconds
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from weft.schedule import Schedule
     from weft.simulation import Simulation
 
-SEGMENTS = (1, 4, 16, 64)
+SEGMENTS = (1, 2, 4, 16, 64)
+MOST_TRANSFERS = 20_000
+"""Up to so many, segments are tried."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +48,7 @@ def run(args: argparse.Namespace) -> None:
     nbytes = parse_bytes(args.size)
     network = network_of(args)
     conditions = conditions_of(args)
+    note_first_run()
     least = bound(network, nbytes)
     results: list[tuple[Simulation, int]] = []
 
@@ -62,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
         for done, collective in enumerate(chosen.values()):
             report(done, len(chosen))
             schedule = collective(network)
-            tried = [(simulated(schedule.segmented(n)), n) for n in _segments(args.segments, schedule, network)]
+            tried = [(simulated(schedule.segmented(n)), n) for n in _segments(args.segments, schedule)]
             results.append(min(tried, key=lambda pair: pair[0].seconds))
     results.sort(key=lambda pair: pair[0].seconds)
     if args.json:
@@ -99,9 +102,10 @@ def _collectives(names: str | None) -> dict[str, Callable[..., Schedule]]:
     return chosen
 
 
-def _segments(text: str, schedule: Schedule, network: Network) -> tuple[int, ...]:
+def _segments(text: str, schedule: Schedule) -> tuple[int, ...]:
     if text == "auto":
-        return SEGMENTS if len(schedule.chunk_weights) < len(network.active) and len(schedule) else (1,)
+        size = int(schedule.span.sum())
+        return tuple(n for n in SEGMENTS if n == 1 or 0 < n * size <= MOST_TRANSFERS)
     if not text.isdecimal() or int(text) < 1:
         raise InputError(f"{text!r} segments are not possible: give a number of at least 1, or auto")
     return (int(text),)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -52,3 +54,11 @@ def progress(what: str) -> Iterator[Report]:
         if shown:
             sys.stderr.write("\r" + " " * (len(what) + 40) + "\r")
             sys.stderr.flush()
+
+
+def note_first_run() -> None:
+    """Say on a terminal why the first run takes longer."""
+    package = Path(__file__).parent.parent
+    compiled_before = any(package.glob("simulation/__pycache__/*.nbi"))
+    if sys.stderr.isatty() and not compiled_before and os.access(package / "simulation", os.W_OK):
+        sys.stderr.write("compiling the simulator for this machine, once; about half a minute ...\n")

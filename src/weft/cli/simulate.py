@@ -20,7 +20,7 @@ from weft.cli.arguments import (
     conditions_of,
     network_of,
 )
-from weft.cli.output import print_json, print_line, print_table, progress
+from weft.cli.output import note_first_run, print_json, print_line, print_table, progress
 from weft.errors import InputError
 from weft.units import format_bytes, format_seconds, parse_bytes, parse_seconds
 
@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
     from weft.simulation import simulate
 
     nbytes = parse_bytes(args.size)
+    note_first_run()
     network = network_of(args)
     if (args.collective is None) == (args.schedule is None):
         raise InputError("give either --collective NAME or --schedule FILE")

@@ -68,6 +68,11 @@ def write_caption(axes: Axes, left: float, lines: Sequence[str]) -> None:
         write(axes, (left, 0.12 + _CAPTION_LINE * i), line, CAPTION_TEXT, FAINT, "left")
 
 
+def legend_width(entries: Sequence[tuple[Patch | Line2D, str]]) -> float:
+    """About how wide a legend is."""
+    return sum(text_width(text, CAPTION_TEXT) + 0.45 for _, text in entries)
+
+
 def write_legend(axes: Axes, left: float, height: float, entries: Sequence[tuple[Patch | Line2D, str]]) -> None:
     """Samples with their meaning, side by side, from the left at this height."""
     if not entries:

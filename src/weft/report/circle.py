@@ -26,20 +26,24 @@ def circular_layout(network: Network, least_radius: float) -> Layout:
     wide = max(_HEIGHT, widest + 0.12) if widest else _DOT
     high = _HEIGHT if widest else _DOT
     angles, radius = _angles(groups, wide + 0.1, least_radius)
+    ring = radius * np.column_stack([np.sin(angles), np.cos(angles)])
     rim = groups.levels * (REGION_MARGIN * 2 + 0.2)
     side = text_width("m" * 14, REGION_TEXT) if groups.bands else 0.0
-    centre = np.array([radius + wide / 2 + rim + side + 0.1, radius + high / 2 + rim + 0.1])
+    reach = np.abs(ring).max(axis=0) + np.array([wide / 2 + rim + side + 0.1, high / 2 + rim + 0.1])
     at = np.empty((count, 2))
-    at[groups.order] = centre + radius * np.column_stack([np.sin(angles), np.cos(angles)])
-    regions = tuple(_shape(band, angles, radius, wide, centre) for band in groups.bands)
+    at[groups.order] = ring + reach
+    regions = tuple(_shape(band, angles, radius, wide, reach) for band in groups.bands)
     return Layout(
-        2 * centre[0], 2 * centre[1], at, np.tile([wide, high], (count, 1)), np.zeros(count, dtype=np.int64), labels,
+        2 * reach[0], 2 * reach[1], at, np.tile([wide, high], (count, 1)), np.zeros(count, dtype=np.int64), labels,
         np.zeros(count, dtype=np.bool_), regions, circular=True,
     )  # fmt: skip
 
 
 def _angles(groups: Groups, pitch: float, least_radius: float) -> tuple[Floats, float]:
     """The angles of the places, from the top clockwise, and a radius that gives each its room."""
+    if len(groups.order) < 3:
+        # One in the middle, or two side by side.
+        return np.array([-0.5, 0.5])[: len(groups.order)] * math.pi, least_radius if len(groups.order) > 1 else 0.0
     before = groups.gaps(0.5)
     closing = 1.0 if groups.bands else 0.0
     turns = np.cumsum(1.0 + before) - 1.0

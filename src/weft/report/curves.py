@@ -12,6 +12,8 @@ from matplotlib.path import Path
 from weft.report.shapes import Floats
 
 _CODES = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+_ASIDE = 0.035
+"""how far apart bent lines of different sides begin and end, from the middle of their boxes"""
 _STRAIGHT = [Path.MOVETO, Path.LINETO]
 
 
@@ -21,14 +23,25 @@ def straight_curves(start: Floats, end: Floats, aside: Floats) -> Floats:
     length = np.maximum(np.hypot(along[:, 0], along[:, 1]), 1e-9)
     right = np.column_stack([along[:, 1], -along[:, 0]]) / length[:, None] * aside[:, None]
     parts = np.array([0.0, 1 / 3, 2 / 3, 1.0])
-    return (start + right)[:, None, :] + along[:, None, :] * parts[None, :, None]
+    lines: Floats = (start + right)[:, None, :] + along[:, None, :] * parts[None, :, None]
+    return lines
 
 
-def bent_curves(start: Floats, end: Floats, bend: float) -> Floats:
-    """Lines that leave to the right of their direction by this part of their length."""
+def bent_curves(start: Floats, end: Floats, sizes: tuple[Floats, Floats], bend: Floats) -> Floats:
+    """Lines from box to box that leave to the right of their direction by this part of their length, or to the left."""
     along = end - start
-    right = np.column_stack([along[:, 1], -along[:, 0]]) * bend * 4 / 3
-    return np.stack([start, start + along * 0.25 + right, start + along * 0.75 + right, end], axis=1)
+    length = np.maximum(np.hypot(along[:, 0], along[:, 1]), 1e-9)[:, None]
+    right = np.column_stack([along[:, 1], -along[:, 0]])
+    aside = right / length * np.sign(bend)[:, None] * _ASIDE
+    start, end = start + along * _inside(along, sizes[0]) + aside, end - along * _inside(along, sizes[1]) + aside
+    along, out = end - start, right * bend[:, None] * 4 / 3
+    return np.stack([start, start + along * 0.25 + out, start + along * 0.75 + out, end], axis=1)
+
+
+def _inside(along: Floats, size: Floats) -> Floats:
+    """What part of the way from its middle a line is still inside a box."""
+    part: Floats = (size / 2 / np.maximum(np.abs(along), 1e-9)).min(axis=1)
+    return np.minimum(part, 0.45)[:, None]
 
 
 def arc_curves(start: Floats, end: Floats, depth: Floats) -> Floats:

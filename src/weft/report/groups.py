@@ -49,7 +49,8 @@ class Groups:
 
 def groups_of(network: Network) -> Groups:
     """All workers, active or not, by their regions, which are ordered by their lowest ranks."""
-    numbered = [(region.name, [network.node_numbers[name] for name in region.workers]) for region in network.regions or ()]
+    number = network.node_numbers
+    numbered = [(region.name, [number[name] for name in region.workers]) for region in network.regions or ()]
     order: list[int] = []
     bands: list[Band] = []
     for member in region_tree(numbered, range(len(network.workers))).members:

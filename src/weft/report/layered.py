@@ -58,7 +58,8 @@ def row_layout(network: Network, above: float, below: float) -> Layout:
     size = np.tile([row.width, row.height], (count, 1))
     none = np.zeros(count, dtype=np.int64)
     turned = np.full(count, row.turned)
-    return Layout(row.length + 2 * edge, high + _EDGE, at, size, none, row.labels, turned, regions, circular=False)
+    top = high + 0.1 * row.groups.levels + _EDGE
+    return Layout(row.length + 2 * edge, top, at, size, none, row.labels, turned, regions, circular=False)
 
 
 def _switch_labels(network: Network, rows: Rows) -> tuple[tuple[str, ...], Floats]:
@@ -124,20 +125,21 @@ def _gaps(nodes: Ints, rows: Rows, widths: Floats, length: float) -> Floats:
 def _arcs_below(network: Network, x: Floats) -> float:
     """The depth of the arcs of links between workers."""
     graph = network.graph
-    return _arcs_depth(x, graph.source, graph.destination, (graph.source < graph.workers) & (graph.destination < graph.workers))
+    return _arcs_depth(network, x, (graph.source < graph.workers) & (graph.destination < graph.workers))
 
 
 def _arcs_above(network: Network, at: Floats, row: Ints) -> float:
     """The height that arcs between switches of one row reach above the highest row."""
     graph = network.graph
     highest = row == row.max()
-    return _arcs_depth(at[:, 0], graph.source, graph.destination, highest[graph.source] & highest[graph.destination])
+    return _arcs_depth(network, at[:, 0], highest[graph.source] & highest[graph.destination])
 
 
-def _arcs_depth(x: Floats, source: NDArray[np.int32], destination: NDArray[np.int32], chosen: NDArray[np.bool_]) -> float:
+def _arcs_depth(network: Network, x: Floats, chosen: NDArray[np.bool_]) -> float:
+    """How far the longest arc of the chosen links leaves its row."""
     if not chosen.any():
         return 0.0
-    longest = float(np.abs(x[source[chosen]] - x[destination[chosen]]).max())
+    longest = float(np.abs(x[network.graph.source[chosen]] - x[network.graph.destination[chosen]]).max())
     return float(arc_depth(longest)) + 0.05
 
 

@@ -23,6 +23,8 @@ _FIRST = 3
 """so many are labelled even where the label covers some lines, unless many links are equally busy"""
 
 
+_MANY = 200
+"""where more links are equally busy, no label says more than the caption"""
 _APART = 0.015
 
 
@@ -46,11 +48,15 @@ def busiest(loads: Floats) -> Ints:
 
 def link_labels(graph: Graph, layout: Layout, curves: Floats, loads: Floats, most: int = 6) -> list[LinkLabel]:
     """Labels for the busiest links, as many as find room."""
+    if len(busiest(loads)) > _MANY:
+        return []
     order = np.lexsort((np.arange(len(loads)), -np.round(loads, 2)))[: 20 * most]
     order = order[loads[order] >= max(0.005, _WORTH * float(loads.max(initial=0.0)))]
     taken = [_box(*layout.at[node].tolist(), *layout.size[node].tolist()) for node in range(len(layout.at))]
     taken += [_box(*region.label_at, text_width(region.label), _HEIGHT) for region in layout.regions]
     segments = _segments(curves)
+    beyond = 0.5 if layout.circular else 0.0
+    edges = (layout.left - beyond, layout.left + layout.width + beyond)
     cable = np.sort(np.column_stack([graph.source, graph.destination]), axis=1)
     labels: list[LinkLabel] = []
     sure = order[:_FIRST] if len(busiest(loads)) <= most else order[:0]
@@ -62,7 +68,7 @@ def link_labels(graph: Graph, layout: Layout, curves: Floats, loads: Floats, mos
             continue
         others = segments[(cable != cable[link]).any(axis=1)].reshape(-1, 2, 2)
         allowed = len(others) if link in sure else 0
-        label = _least_covering(_candidates(curves[link], float(loads[link])), taken, others, allowed)
+        label = _least_covering(_candidates(curves[link], float(loads[link])), taken, others, edges, allowed)
         if label is not None:
             labels.append(label)
             taken.append(label.box)
@@ -97,11 +103,11 @@ def _candidates(curve: Floats, load: float) -> list[LinkLabel]:
 
 
 def _least_covering(
-    candidates: Sequence[LinkLabel], taken: Sequence[Floats], lines: Floats, allowed: int
+    candidates: Sequence[LinkLabel], taken: Sequence[Floats], lines: Floats, edges: tuple[float, float], allowed: int
 ) -> LinkLabel | None:
     """The label that covers the fewest lines, at most ``allowed``, and nothing that is taken."""
     boxes = np.array(taken)
-    left, right = float(boxes[:, 0].min()) - 0.25, float(boxes[:, 2].max()) + 0.25
+    left, right = edges
     free = [x for x in candidates if left < x.box[0] and x.box[2] < right and not _overlaps(x.box, boxes).any()]
     covered = [int(_crosses(label.box, lines).sum()) for label in free]
     if not covered or min(covered) > allowed:

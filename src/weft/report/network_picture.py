@@ -12,7 +12,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Colormap, ListedColormap, Normalize
+from matplotlib.colors import Colormap, ListedColormap, Normalize, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -21,8 +21,18 @@ from matplotlib.ticker import PercentFormatter
 from weft.errors import InputError
 from weft.network import Network
 from weft.report.canvas import (
-    CAPTION_TEXT, FAINT, INK, TITLE_TEXT, canvas, caption_height, wrapped, write, write_caption, write_legend,
-)  # fmt: skip
+    CAPTION_TEXT,
+    FAINT,
+    INK,
+    TITLE_TEXT,
+    canvas,
+    caption_height,
+    legend_width,
+    wrapped,
+    write,
+    write_caption,
+    write_legend,
+)
 from weft.report.curves import curve_lines
 from weft.report.layout import layout_of
 from weft.report.link_labels import LABEL_TEXT, busiest, link_labels
@@ -34,15 +44,18 @@ from weft.units import format_bandwidth
 _LEAST_WIDTH = 6.2
 _EDGE = 0.15
 _TITLE, _STRIP = 0.42, 0.5
-_IDLE = "#c3cad1"
+_BAR_WIDTH = 1.8
+_IDLE, _FAINTLY_IDLE = "#c3cad1", "#e2e7ec"
+_MANY_LINKS = 300
 _MOST_RATES = 4
 
 
 def network_figure(network: Network, load: Mapping[str, float] | None = None, title: str | None = None) -> Figure:
-    """A network; ``load`` is the utilisation of links, from 0 to 1, by name (``source>destination``), 0 if not given."""
+    """A network; ``load`` is the utilisation of all used links, from 0 to 1, by name (``source>destination``)."""
     layout = layout_of(network)
     loads = None if load is None else _loads(network, load)
-    width = max(layout.width, _LEAST_WIDTH) + 2 * _EDGE
+    legend = _legend(network)
+    width = max(layout.width, _LEAST_WIDTH, legend_width(legend) + _BAR_WIDTH + 0.4) + 2 * _EDGE
     lines = wrapped(_caption(network, loads), width - 2 * _EDGE)
     below = caption_height(lines) + _STRIP
     figure, axes = canvas(width, layout.height + below + _TITLE)
@@ -51,7 +64,7 @@ def network_figure(network: Network, load: Mapping[str, float] | None = None, ti
     draw_regions(axes, layout)
     _draw_links(axes, network, layout, loads)
     draw_nodes(axes, layout, looks_of(network))
-    write_legend(axes, _EDGE, below - _STRIP / 2, _legend(network))
+    write_legend(axes, _EDGE, below - _STRIP / 2, legend)
     if loads is not None:
         _draw_colour_bar(figure, width, below - _STRIP / 2)
     write_caption(axes, _EDGE, lines)
@@ -71,13 +84,14 @@ def _draw_links(axes: Axes, network: Network, layout: Layout, loads: Floats | No
     bandwidths = network.graph.bandwidth
     if not len(bandwidths):
         return
-    widths = line_widths(bandwidths, float(bandwidths.min()), len(bandwidths))
+    used = len(bandwidths) if loads is None else max(1, int((loads > 0).sum()))
+    widths = line_widths(bandwidths, float(bandwidths.min()), used)
     curves = link_curves(network, layout, widths)
     arcs = inside_a_row(network, layout)
     order = np.arange(len(curves)) if loads is None else np.argsort(loads, kind="stable")
     for kind in (order[~arcs[order]], order[arcs[order]]):
         if len(kind):
-            colours = _IDLE if loads is None else _colours(loads[kind])
+            colours = _IDLE if loads is None else _colours(loads[kind], len(loads))
             axes.add_collection(curve_lines(curves[kind], colours, widths[kind], 2.0), autolim=False)
     for label in [] if loads is None else link_labels(network.graph, layout, curves, loads):
         write(axes, label.at, label.text, LABEL_TEXT, bold=True, on_paper=True)
@@ -88,22 +102,23 @@ def _scale() -> Colormap:
     return ListedColormap(matplotlib.colormaps["magma_r"](np.linspace(0.14, 0.87, 64)), name="load")
 
 
-def _colours(loads: Floats) -> Floats:
+def _colours(loads: Floats, links: int) -> Floats:
+    """The colours of links by their load; idle ones step back in a picture of many."""
     colours: Floats = np.asarray(_scale()(np.clip(loads, 0.0, 1.0)))
-    colours[loads <= 0] = matplotlib.colors.to_rgba(_IDLE)
+    colours[loads <= 0] = to_rgba(_FAINTLY_IDLE if links > _MANY_LINKS else _IDLE)
     return colours
 
 
 def _draw_colour_bar(figure: Figure, width: float, height: float) -> None:
     tall = figure.get_size_inches()[1]
-    place = ((width - _EDGE - 2.0) / width, height / tall, 1.8 / width, 0.09 / tall)
+    place = ((width - _EDGE - _BAR_WIDTH - 0.2) / width, height / tall, _BAR_WIDTH / width, 0.09 / tall)
     axes = figure.add_axes(place)
     bar = figure.colorbar(
         ScalarMappable(Normalize(0.0, 1.0), _scale()), cax=axes, orientation="horizontal",
         ticks=[0.0, 0.25, 0.5, 0.75, 1.0], format=PercentFormatter(1.0),
     )  # fmt: skip
     bar.ax.tick_params(labelsize=CAPTION_TEXT - 1, length=2, width=0.5, pad=1.5, colors=FAINT)
-    bar.outline.set_linewidth(0.4)  # type: ignore[operator]
+    bar.outline.set_linewidth(0.4)
     axes.set_title("utilisation", fontsize=CAPTION_TEXT, color=INK, pad=2.5)
 
 

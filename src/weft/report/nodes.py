@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,7 +26,7 @@ class NodeLook:
     face: str
     edge: str
     ink: str
-    line: str = "-"
+    line: Literal["-", "--"] = "-"
 
 
 WORKER = NodeLook("#cfe3f5", "#3f6a94", "#14283c")
@@ -46,8 +47,10 @@ def draw_regions(axes: Axes, layout: Layout) -> None:
     for region in layout.regions:
         shade = _REGION_SHADES[min(region.inner, len(_REGION_SHADES) - 1)]
         # A wide border of the same colour with round joins gives round corners.
-        border = {"edgecolor": shade, "linewidth": 2 * region.rounding * 72, "joinstyle": "round"}
-        axes.add_patch(Polygon(region.outline, closed=True, facecolor=shade, zorder=0.5 - 0.1 * region.inner, **border))
+        shape = Polygon(region.outline, closed=True, facecolor=shade, edgecolor=shade, zorder=0.5 - 0.1 * region.inner)
+        shape.set_linewidth(2 * region.rounding * 72)
+        shape.set_joinstyle("round")
+        axes.add_patch(shape)
         if region.label:
             write(axes, region.label_at, region.label, REGION_TEXT, FAINT)
 
@@ -69,8 +72,10 @@ def _draw_box(axes: Axes, layout: Layout, node: int, look: NodeLook) -> None:
     width, height = layout.size[node].tolist()
     shape = f"round,pad=0,rounding_size={0.3 * min(width, height):.4f}"
     corner = (x - width / 2, y - height / 2)
-    colours = {"facecolor": look.face, "edgecolor": look.edge, "linestyle": look.line}
-    axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=shape, linewidth=0.7, zorder=4, **colours))
+    box = FancyBboxPatch(corner, width, height, boxstyle=shape, facecolor=look.face, edgecolor=look.edge, zorder=4)
+    box.set_linewidth(0.7)
+    box.set_linestyle(look.line)
+    axes.add_patch(box)
     write(axes, (x, y), layout.labels[node], NODE_TEXT, look.ink, turned=bool(layout.turned[node]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ ENDINGS = (".svg", ".png")
 _DOTS_PER_INCH = 160
 _MOST_DOTS = 30_000
 """in either direction; larger images are refused by what has to show them"""
-_SAME_BYTES = {"svg.hashsalt": "weft", "svg.fonttype": "none"}
+_SAME_BYTES: dict[Any, Any] = {"svg.hashsalt": "weft", "svg.fonttype": "none"}
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:

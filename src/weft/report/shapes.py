@@ -49,6 +49,8 @@ class Layout:
     """whether the text of a node runs upwards"""
     regions: tuple[RegionShape, ...]
     circular: bool
+    left: float = 0.0
+    """where the picture of the network begins in a larger one"""
 
     def moved(self, right: float, up: float) -> Layout:
         """The same elsewhere in the picture."""
@@ -57,9 +59,9 @@ class Layout:
             replace(region, outline=region.outline + by, label_at=(region.label_at[0] + right, region.label_at[1] + up))
             for region in self.regions
         )
-        return replace(self, at=self.at + by, regions=regions)
+        return replace(self, at=self.at + by, regions=regions, left=self.left + right)
 
 
 def arc_depth(distance: Floats | float) -> Floats | float:
-    """How far an arc between two nodes of one row leaves that row: more for longer ones, never more than 1.6."""
-    return 0.12 + 1.5 * distance / (distance + 3.0)
+    """How far an arc between two nodes of one row leaves that row: more for longer ones, never more than 1.2."""
+    return 0.12 + 1.1 * distance / (distance + 2.2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,9 +41,7 @@ class WorkerRow:
 
     def stretched(self, factor: float) -> WorkerRow:
         """The same row with everything further apart."""
-        return WorkerRow(
-            self.groups, self.x * factor, self.labels, self.width, self.height, self.pitch * factor, self.turned, self.margin
-        )
+        return replace(self, x=self.x * factor, pitch=self.pitch * factor)
 
 
 def worker_row(network: Network) -> WorkerRow:
@@ -55,8 +53,10 @@ def worker_row(network: Network) -> WorkerRow:
         row = _row(groups, names, width, height, width + 0.05, turned)
         if row.length <= MOST_WIDTH:
             return row
-    pitch = min(0.12, 0.8 * MOST_WIDTH / len(names))
-    return _row(groups, ("",) * len(names), 0.6 * pitch, 0.6 * pitch, pitch, False)
+    none = ("",) * len(names)
+    pitch = min(0.12, MOST_WIDTH / len(names))
+    pitch = min(pitch, pitch * MOST_WIDTH / _row(groups, none, pitch, pitch, pitch, False).length)
+    return _row(groups, none, 0.6 * pitch, 0.6 * pitch, pitch, False)
 
 
 def _row(groups: Groups, labels: tuple[str, ...], width: float, height: float, pitch: float, turned: bool) -> WorkerRow:

@@ -147,7 +147,8 @@ class Simulation:
         """The critical path in words."""
         if not len(self.schedule):
             return "nothing to send: one worker takes part"
-        parts = [f"{_described(name, self.network)}, {share:.0%} of the time" for name, share in self.held_up_by.items()]
+        causes = [(name, share) for name, share in self.held_up_by.items() if share >= 0.005]
+        parts = [f"{_described(name, self.network)}, {share:.0%} of the time" for name, share in causes]
         return f"{'; '.join(parts[:3])} ({len(self.critical_path)} transfers in a chain, {format_seconds(self.seconds)})"
 
 

@@ -1,0 +1,49 @@
+# Every target sets up .venv first, where it is missing or out of date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help test demo lint format check bench golden clean
+
+help:
+	@echo "make test    set up and run the tests"
+	@echo "make demo    set up and compare every collective on an example network"
+	@echo "make lint    ruff and mypy"
+	@echo "make bench   measure speed; writes a dated file to benchmarks/results"
+	@echo "make golden  make SimGrid's numbers again (needs Debian's python3-simgrid)"
+	@echo "make clean   remove .venv and caches"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Weft needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+demo: $(READY)
+	$(BIN)/weft compare examples/two-racks.yaml --size 100MB
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+check: lint test
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.core
+
+golden: $(READY)
+	$(BIN)/python tests/golden/export.py $(VENV)/golden.json
+	/usr/bin/python3 tests/golden/simgrid_run.py $(VENV)/golden.json tests/golden/simgrid.json
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

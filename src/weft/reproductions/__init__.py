@@ -1,0 +1,1 @@
+"""The papers' figures and tables, made again: the paper's number beside ours."""
