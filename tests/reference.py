@@ -30,7 +30,9 @@ def fair_rates(flows: dict[int, Flow], capacity: list[float]) -> dict[int, float
     return rates
 
 
-def reference_seconds(schedule: Schedule, network: Network, nbytes: float, *, shared: bool = False, rtt_weights: bool = False) -> float:
+def reference_seconds(
+    schedule: Schedule, network: Network, nbytes: float, *, shared: bool = False, rtt_weights: bool = False
+) -> float:
     """How long a schedule takes."""
     transfers = list(schedule)
     sizes = schedule.transfer_bytes(nbytes).tolist()
@@ -73,8 +75,8 @@ def _waits_for(transfers: list, i: int, schedule: Schedule, shared: bool) -> lis
         before = transfers[j]
         overlaps = before.chunk < t.chunk + t.span and t.chunk < before.chunk + before.span
         partner = schedule.exchanges[i] and j == i - 1
-        if before.destination == t.source and overlaps and not partner:
-            found.append(j)
-        elif not shared and (before.source, before.destination) == (t.source, t.destination):
+        if (before.destination == t.source and overlaps and not partner) or (
+            not shared and (before.source, before.destination) == (t.source, t.destination)
+        ):
             found.append(j)
     return found

@@ -13,7 +13,9 @@ SIZE = 25e6
 
 
 def slower(network: Network, worker: str, factor: float) -> Network:
-    links = (replace(x, bandwidth=x.bandwidth * factor) if worker in (x.source, x.destination) else x for x in network.links)
+    links = (
+        replace(x, bandwidth=x.bandwidth * factor) if worker in (x.source, x.destination) else x for x in network.links
+    )
     return replace(network, links=tuple(links))
 
 

@@ -35,8 +35,12 @@ RATE = 1.25e9
 def across(schedule: Schedule, network: Network, region: tuple[int, ...]) -> float:
     """What leaves a region, in tensors."""
     inside = set(region)
-    sizes = schedule.transfer_bytes(1.0)
-    return sum(size for t, size in zip(schedule, sizes, strict=True) if t.source in inside and t.destination not in inside)
+    sizes = schedule.transfer_bytes(1.0).tolist()
+    return sum(
+        float(size)
+        for t, size in zip(schedule, sizes, strict=True)
+        if t.source in inside and t.destination not in inside
+    )
 
 
 # Table 1 of the RAT paper: the number of dependent steps. w workers, w_r in every rack, l levels of regions.
@@ -134,7 +138,8 @@ def test_double_tree_costs_are_within_table_i(n: int, k: int) -> None:
     # The table cuts the tensor into k chunks; two trees of k / 2 segments each do. Its reductions end before copies begin.
     schedule = double_binary_tree(network).segmented(k // 2)
     phases = [
-        Schedule.of_transfers(n, schedule.chunk_weights.copy(), [t for t in schedule if t.op == op]) for op in ("reduce", "copy")
+        Schedule.of_transfers(n, schedule.chunk_weights.copy(), [t for t in schedule if t.op == op])
+        for op in ("reduce", "copy")
     ]
     in_turn = sum(weft.simulate(phase, network, SIZE).seconds for phase in phases)
     depth = math.ceil(math.log2(n))
@@ -161,7 +166,9 @@ def test_ring_and_parameter_server_costs_across_racks_are_those_of_table_ii(c: i
     uplink = RATE / (4 * g)
     network = two_tier(c, g, RATE, uplink=uplink)
     n = c * g
-    assert weft.simulate(ring(network), network, SIZE).seconds == pytest.approx(2 * (n - 1) / n * SIZE / uplink, rel=1e-9)
+    assert weft.simulate(ring(network), network, SIZE).seconds == pytest.approx(
+        2 * (n - 1) / n * SIZE / uplink, rel=1e-9
+    )
     # With N servers the uplink carries 2(C - 1)G/N of the tensor for each of the G workers behind it.
     seconds = weft.simulate(parameter_server(network), network, SIZE).seconds
     assert seconds == pytest.approx(2 * (c - 1) * g * SIZE / uplink / n * g, rel=0.02)
@@ -292,8 +299,8 @@ def test_blink_uses_all_nvlinks_of_a_machine() -> None:
         (lambda n: parameter_server(n, 9), "9 servers"),
         (lambda n: k_nomial(n, 1), "1-nomial"),
         (lambda n: rat(n, trees=0), "0 trees"),
-        (lambda n: rat(n, trees="most"), "'most' trees"),
-        (lambda n: rat(n, weights="heavy"), "'heavy' are unknown"),
+        (lambda n: COLLECTIVES["rat"](n, trees="most"), "'most' trees"),
+        (lambda n: COLLECTIVES["rat"](n, weights="heavy"), "'heavy' are unknown"),
         (lambda n: rat(two_tier(8, 16), trees="all"), "too many"),
     ],
 )

@@ -12,7 +12,7 @@ import weft
 from golden.cases import CASES, NBYTES, Case
 
 SECONDS: dict[str, float] = json.loads((Path(__file__).parent / "golden" / "simgrid.json").read_text())["seconds"]
-TOLERANCE = 1e-3
+TOLERANCE = 1e-6
 BY_NAME = {case.name: case for case in CASES}
 
 

@@ -23,7 +23,9 @@ def test_builders_have_the_right_numbers_of_workers_switches_and_links() -> None
         machines(4, 8, "dgx1"): (32, 5, 2 * (32 + 4 * 16 + 4)),
     }
     for network, (workers, switches, links) in expected.items():
-        assert (len(network.workers), len(network.switches), len(network.links)) == (workers, switches, links), network.name
+        assert (len(network.workers), len(network.switches), len(network.links)) == (workers, switches, links), (
+            network.name
+        )
 
 
 def test_a_dgx1_has_six_nvlinks_at_every_gpu() -> None:
@@ -73,7 +75,9 @@ def test_nested_regions_are_inferred_too() -> None:
     assert [len(group) for group in tree.leaves()] == [3, 3, 3, 3]
 
 
-@pytest.mark.parametrize("network", [two_tier(3, 4), full_mesh(6), dgx1(), bcube(4, 1)], ids=lambda network: network.name)
+@pytest.mark.parametrize(
+    "network", [two_tier(3, 4), full_mesh(6), dgx1(), bcube(4, 1)], ids=lambda network: network.name
+)
 def test_no_region_is_inferred_where_nothing_is_oversubscribed(network: Network) -> None:
     assert replace(network, regions=None).regions == ()
 
@@ -99,7 +103,13 @@ def test_routes_pass_through_workers_only_where_there_is_no_other_way() -> None:
     assert [link.name for link in chain.route("a", "c")] == ["a>b", "b>c"]
     longer = Network(
         ("a", "b", "c"),
-        both_ways([Link("a", "b", 1.0), Link("b", "c", 1.0), *(Link(x, y, 1.0) for x, y in [("a", "s"), ("s", "t"), ("t", "c")])]),
+        both_ways(
+            [
+                Link("a", "b", 1.0),
+                Link("b", "c", 1.0),
+                *(Link(x, y, 1.0) for x, y in [("a", "s"), ("s", "t"), ("t", "c")]),
+            ]
+        ),
         ("s", "t"),
     )
     assert [link.name for link in longer.route("a", "c")] == ["a>s", "s>t", "t>c"]
@@ -130,7 +140,15 @@ def test_a_network_made_wrongly_names_every_mistake() -> None:
             inactive=("nobody",),
         )
     text = str(caught.value)
-    for part in ("no node 'x'", "-1 bytes/s", "with itself", "latency of -2", "'b' is taken", "no worker 'q'", "no worker 'nobody'"):
+    for part in (
+        "no node 'x'",
+        "-1 bytes/s",
+        "with itself",
+        "latency of -2",
+        "'b' is taken",
+        "no worker 'q'",
+        "no worker 'nobody'",
+    ):
         assert part in text
     assert len(caught.value.mistakes) == 7
 
@@ -144,7 +162,9 @@ def test_max_flow_finds_the_narrowest_cut() -> None:
 
 def test_the_region_tree_orders_members_by_rank() -> None:
     links = both_ways([Link(f"w{i}", "s", 1.0) for i in range(6)])
-    network = Network(tuple(f"w{i}" for i in range(6)), links, ("s",), (Region("late", ("w4", "w2")), Region("early", ("w0", "w5"))))
+    network = Network(
+        tuple(f"w{i}" for i in range(6)), links, ("s",), (Region("late", ("w4", "w2")), Region("early", ("w0", "w5")))
+    )
     tree = network.region_tree
     assert [region.name for region in tree.regions] == ["early", "late"]
     assert tree.ranks == (1, 3)

@@ -19,13 +19,18 @@ def test_a_proof_says_what_was_proved() -> None:
 
 
 def test_a_missing_contribution_is_named() -> None:
-    with pytest.raises(ProofError, match=r"chunk 0: worker 0 ends with the contribution of worker 1 not at all; no transfer brings"):
+    with pytest.raises(
+        ProofError, match=r"chunk 0: worker 0 ends with the contribution of worker 1 not at all; no transfer brings"
+    ):
         verify(schedule(2, ["0>1 reduce 0"]))
 
 
 def test_a_doubled_contribution_is_named_with_the_transfer_that_doubled_it() -> None:
     lines = ["1>0 reduce 0", "2>0 reduce 0", "1>2 reduce 0", "2>0 reduce 0", "0>1 copy 0", "0>2 copy 0"]
-    with pytest.raises(ProofError, match=r"worker 0 ends with the contribution of worker 1 more than once; .*transfer 3 \(2>0 reduce 0\)"):
+    with pytest.raises(
+        ProofError,
+        match=r"worker 0 ends with the contribution of worker 1 more than once; .*transfer 3 \(2>0 reduce 0\)",
+    ):
         verify(schedule(3, lines))
 
 

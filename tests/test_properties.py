@@ -7,10 +7,10 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference import reference_seconds
-from strategies import networks, random_networks
 
 import weft
+from reference import reference_seconds
+from strategies import networks, random_networks
 from weft import Network, Schedule
 from weft.collectives import COLLECTIVES
 
@@ -27,17 +27,29 @@ def test_every_collective_is_proved_and_simulated_within_its_limits(name: str, n
     result = weft.simulate(schedule, network, nbytes)
     assert math.isfinite(result.seconds)
     assert result.seconds >= weft.bound(network, nbytes).seconds * (1 - 1e-9)
-    busiest = max((result.link_bytes[x.name] / x.bandwidth for x in network.links if x.name in result.link_bytes), default=0.0)
+    busiest = max(
+        (result.link_bytes[x.name] / x.bandwidth for x in network.links if x.name in result.link_bytes), default=0.0
+    )
     assert result.seconds >= busiest * (1 - 1e-9)
     assert sum(result.held_up_by.values()) == pytest.approx(1.0 if len(schedule) else 0.0, rel=1e-6)
 
 
 @settings(relaxed, max_examples=60)
-@given(network=random_networks(most_workers=6), name=any_collective, segments=st.integers(1, 3), shared=st.booleans(), rtt=st.booleans())
-def test_the_simulator_agrees_with_the_obvious_one(network: Network, name: str, segments: int, shared: bool, rtt: bool) -> None:
+@given(
+    network=random_networks(most_workers=6),
+    name=any_collective,
+    segments=st.integers(1, 3),
+    shared=st.booleans(),
+    rtt=st.booleans(),
+)
+def test_the_simulator_agrees_with_the_obvious_one(
+    network: Network, name: str, segments: int, shared: bool, rtt: bool
+) -> None:
     schedule = COLLECTIVES[name](network).segmented(segments)
     result = weft.simulate(schedule, network, 1e7, channel="shared" if shared else "fifo", rtt_weights=rtt)
-    assert result.seconds == pytest.approx(reference_seconds(schedule, network, 1e7, shared=shared, rtt_weights=rtt), rel=1e-6)
+    assert result.seconds == pytest.approx(
+        reference_seconds(schedule, network, 1e7, shared=shared, rtt_weights=rtt), rel=1e-6
+    )
 
 
 @settings(relaxed, max_examples=40)

@@ -98,7 +98,12 @@ def test_segments_follow_each_other_like_a_pipeline() -> None:
 
 def test_segmenting_never_moves_a_send_behind_a_later_receive() -> None:
     # Worker 1 hands chunk 0 on before it hears from worker 3, whose message is ready long before.
-    transfers = [Transfer(0, 1, 0, "reduce"), Transfer(1, 2, 0, "reduce"), Transfer(3, 1, 0, "reduce"), Transfer(1, 2, 0, "copy")]
+    transfers = [
+        Transfer(0, 1, 0, "reduce"),
+        Transfer(1, 2, 0, "reduce"),
+        Transfer(3, 1, 0, "reduce"),
+        Transfer(1, 2, 0, "copy"),
+    ]
     finer = [str(t) for t in Schedule.of_transfers(4, 1, transfers).segmented(2)]
     for segment in range(2):
         assert finer.index(f"1>2 reduce {segment}") < finer.index(f"3>1 reduce {segment}")

@@ -8,7 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft import Background, Conditions, InputError, Link, Network, Pause, Schedule, SimulationError, Slow, Trace, Transfer
+from weft import (
+    Background,
+    Conditions,
+    InputError,
+    Link,
+    Network,
+    Pause,
+    Schedule,
+    SimulationError,
+    Slow,
+    Trace,
+    Transfer,
+)
 from weft.collectives import parameter_server, rat, ring
 from weft.network import both_ways, spine_leaf, two_tier
 from weft.simulation import rotating_pauses
@@ -22,7 +34,9 @@ def pair(latency: float = 0.0) -> Network:
 
 
 def hub(n: int, latency: float = 0.0) -> Network:
-    return Network(tuple(f"w{i}" for i in range(n)), both_ways([Link(f"w{i}", "s", RATE, latency) for i in range(n)]), ("s",))
+    return Network(
+        tuple(f"w{i}" for i in range(n)), both_ways([Link(f"w{i}", "s", RATE, latency) for i in range(n)]), ("s",)
+    )
 
 
 def send(*transfers: tuple[int, int], workers: int = 2, chunks: int | None = None) -> Schedule:
@@ -31,7 +45,13 @@ def send(*transfers: tuple[int, int], workers: int = 2, chunks: int | None = Non
     return Schedule.of_transfers(workers, chunks or len(listed), listed)
 
 
-def seconds(schedule: Schedule, network: Network, nbytes: float = RATE, *conditions: weft.simulation.Condition, **options: object) -> float:
+def seconds(
+    schedule: Schedule,
+    network: Network,
+    nbytes: float = RATE,
+    *conditions: weft.simulation.Condition,
+    **options: object,
+) -> float:
     return weft.simulate(schedule, network, nbytes, Conditions(conditions), **options).seconds  # type: ignore[arg-type]
 
 
@@ -73,7 +93,9 @@ def test_a_transfer_waits_for_what_its_source_has_to_add_first() -> None:
 
 
 def test_additions_take_time_one_at_a_time_at_each_worker() -> None:
-    gather = Schedule.of_transfers(3, 1, [Transfer(0, 2, 0, "reduce"), Transfer(1, 2, 0, "reduce"), Transfer(2, 0, 0, "copy")])
+    gather = Schedule.of_transfers(
+        3, 1, [Transfer(0, 2, 0, "reduce"), Transfer(1, 2, 0, "reduce"), Transfer(2, 0, 0, "copy")]
+    )
     plain = seconds(gather, hub(3))
     slow = seconds(gather, hub(3), add_seconds_per_byte=1e-9)
     assert plain == pytest.approx(3.0)
@@ -88,7 +110,12 @@ def test_out_of_order_arrivals_are_applied_in_the_order_of_the_list() -> None:
     # Worker 2 sends on after the first reduction only, although the second arrives long before it.
     links = both_ways([Link("a", "c", 0.5e9), Link("b", "c", 2e9), Link("c", "d", 1e9)])
     network = Network(("a", "b", "c", "d"), links)
-    lines = [Transfer(0, 2, 0, "reduce"), Transfer(2, 3, 0, "reduce"), Transfer(1, 2, 0, "reduce"), Transfer(2, 3, 0, "copy")]
+    lines = [
+        Transfer(0, 2, 0, "reduce"),
+        Transfer(2, 3, 0, "reduce"),
+        Transfer(1, 2, 0, "reduce"),
+        Transfer(2, 3, 0, "copy"),
+    ]
     result = weft.simulate(Schedule.of_transfers(4, 1, lines), network, 1e9)
     assert result.ended.tolist() == pytest.approx([2.0, 3.0, 0.5, 4.0])
 
@@ -107,7 +134,9 @@ def test_a_link_slows_stops_and_recovers() -> None:
     assert seconds(send((0, 1)), pair(), RATE, Slow("a>b", 0.5, 0.5, 1.5)) == pytest.approx(1.5)
     assert seconds(send((0, 1)), pair(), RATE, Slow("a>b", 0.0, 0.5, 2.0)) == pytest.approx(2.5)
     assert seconds(send((0, 1)), pair(), RATE, Slow("b>a", 0.0)) == pytest.approx(1.0)
-    assert seconds(send((0, 1)), pair(), RATE, Slow("a>b", 0.5, 0.0, 1.0), Slow("a>b", 0.5, 0.0, 1.0)) == pytest.approx(1.75)
+    assert seconds(send((0, 1)), pair(), RATE, Slow("a>b", 0.5, 0.0, 1.0), Slow("a>b", 0.5, 0.0, 1.0)) == pytest.approx(
+        1.75
+    )
 
 
 def test_background_flows_take_their_share_while_they_last() -> None:
@@ -120,7 +149,9 @@ def test_background_flows_take_their_share_while_they_last() -> None:
 
 
 def test_nothing_hangs_when_nothing_can_move() -> None:
-    with pytest.raises(SimulationError, match=r"nothing moves after 0\.5 s: 1 of 1 transfers wait for stopped links a>b"):
+    with pytest.raises(
+        SimulationError, match=r"nothing moves after 0\.5 s: 1 of 1 transfers wait for stopped links a>b"
+    ):
         seconds(send((0, 1)), pair(), RATE, Slow("a>b", 0.0, 0.5))
     with pytest.raises(SimulationError, match="paused workers a"):
         seconds(send((0, 1)), pair(), RATE, Pause("a"))
@@ -132,7 +163,13 @@ def test_conditions_of_what_is_not_there_are_refused() -> None:
             seconds(send((0, 1)), pair(), RATE, condition)
     with pytest.raises(InputError, match="only a worker can pause"):
         seconds(send((0, 1), workers=2), hub(2), RATE, Pause("s"))
-    for wrong in (Pause("a", 2.0, 1.0), Slow("a>b", -1.0), Background("a", "a"), Background("a", "b", flows=0), Pause("a", math.nan)):
+    for wrong in (
+        Pause("a", 2.0, 1.0),
+        Slow("a>b", -1.0),
+        Background("a", "a"),
+        Background("a", "b", flows=0),
+        Pause("a", math.nan),
+    ):
         with pytest.raises(InputError, match="is not possible"):
             Conditions([wrong])
 
@@ -224,7 +261,12 @@ def test_conditions_are_read_from_texts() -> None:
     assert parse_background("a0>b1") == Background("a0", "b1")
     assert parse_background("4xa0>b1:500MB@1s..") == Background("a0", "b1", 1.0, math.inf, 5e8, 4)
     assert parse_slow("tor-a>core*0.25@1s..2s") == Slow("tor-a>core", 0.25, 1.0, 2.0)
-    for text, parse in (("a0b1", parse_background), ("a>b", parse_slow), ("a>b*fast", parse_slow), ("a@soon", parse_pause)):
+    for text, parse in (
+        ("a0b1", parse_background),
+        ("a>b", parse_slow),
+        ("a>b*fast", parse_slow),
+        ("a@soon", parse_pause),
+    ):
         with pytest.raises(InputError, match="is not a"):
             parse(text)
 
@@ -251,7 +293,8 @@ def test_a_pause_hurts_a_ring_far_more_when_messages_share_their_channel() -> No
     network = two_tier(2, 8, RATE)
     pauses = Conditions([Pause("a0", 0.001, 0.02)])
     slowdown = {
-        channel: seconds(ring(network), network, 1e7, *pauses.conditions, channel=channel) / seconds(ring(network), network, 1e7, channel=channel)
+        channel: seconds(ring(network), network, 1e7, *pauses.conditions, channel=channel)
+        / seconds(ring(network), network, 1e7, channel=channel)
         for channel in ("fifo", "shared")
     }
     assert slowdown["shared"] > 2 * slowdown["fifo"]

@@ -33,7 +33,9 @@ def test_bandwidths_are_bytes_per_second(text: str, expected: float) -> None:
     assert parse_bandwidth(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [("50us", 50e-6), ("0", 0.0), ("1.5s", 1.5), ("3 ms", 3e-3), ("7µs", 7e-6)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("50us", 50e-6), ("0", 0.0), ("1.5s", 1.5), ("3 ms", 3e-3), ("7µs", 7e-6)]
+)
 def test_times_are_seconds(text: str, expected: float) -> None:
     assert parse_seconds(text) == expected
 

@@ -20,7 +20,9 @@ class Solution:
     prices: Floats
 
 
-def minimised(cost: ArrayLike, matrix: Floats, row_lower: ArrayLike, row_upper: ArrayLike, lower: ArrayLike = 0.0) -> Solution:
+def minimised(
+    cost: ArrayLike, matrix: Floats, row_lower: ArrayLike, row_upper: ArrayLike, lower: ArrayLike = 0.0
+) -> Solution:
     """The least ``cost . x`` with ``row_lower <= matrix x <= row_upper`` and ``x >= lower``; it must exist."""
     rows, columns = matrix.shape
     program = highspy.HighsLp()
@@ -39,6 +41,8 @@ def minimised(cost: ArrayLike, matrix: Floats, row_lower: ArrayLike, row_upper: 
     solver.setOptionValue("output_flag", False)
     solver.passModel(program)
     solver.run()
-    assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal, solver.modelStatusToString(solver.getModelStatus())
+    assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal, solver.modelStatusToString(
+        solver.getModelStatus()
+    )
     found = solver.getSolution()
     return Solution(solver.getInfo().objective_function_value, np.array(found.col_value), np.array(found.row_dual))

@@ -185,7 +185,8 @@ class Schedule:
     def transfer_bytes(self, nbytes: float) -> NDArray[np.float64]:
         """The size of every transfer when the tensor has so many bytes, as a real number: no rounding to elements."""
         ends = np.concatenate([[0], np.cumsum(self.chunk_weights)])
-        return (ends[self.chunk + self.span] - ends[self.chunk]) * (nbytes / self.whole)
+        sizes: NDArray[np.float64] = (ends[self.chunk + self.span] - ends[self.chunk]) * (nbytes / self.whole)
+        return sizes
 
     @cached_property
     def exchanges(self) -> NDArray[np.bool_]:
@@ -268,7 +269,9 @@ def _check(schedule: Schedule) -> None:
     weights = schedule.chunk_weights
     if weights.ndim != 1 or not len(weights) or int(weights.min()) < 0 or not 0 < float(weights.sum()) < MOST_WEIGHT:
         raise ScheduleError("the weights of the chunks must be whole numbers, none negative, in sum between 1 and 2^53")
-    lengths = {len(array) for array in (schedule.source, schedule.destination, schedule.chunk, schedule.op, schedule.span)}
+    lengths = {
+        len(array) for array in (schedule.source, schedule.destination, schedule.chunk, schedule.op, schedule.span)
+    }
     if len(lengths) != 1:
         raise ScheduleError("source, destination, chunk, op and span must have the same length")
     people = schedule.participants

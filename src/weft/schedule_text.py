@@ -1,10 +1,10 @@
 """Schedules as text: a few header lines and one line per transfer, which parse back to the same schedule.
 
-    weft schedule 1
-    workers 3
-    chunks 1 1 1
-    0>1 reduce 0
-    1>2 reduce 0-1
+weft schedule 1
+workers 3
+chunks 1 1 1
+0>1 reduce 0
+1>2 reduce 0-1
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def schedule_of(text: str) -> Schedule:
         if match:
             source, destination, chunk = int(match[1]), int(match[2]), int(match[4])
             last = int(match[5]) if match[5] else chunk
-            rows.append((source, destination, chunk, OPS.index(match[3]), last - chunk + 1))  # type: ignore[arg-type]
+            rows.append((source, destination, chunk, OPS.index(match[3]), last - chunk + 1))
             continue
         key, _, value = line.partition(" ")
         if key not in ("name", "workers", "participants", "chunks") or rows:
@@ -61,8 +61,7 @@ def schedule_of(text: str) -> Schedule:
         table = np.array(rows, dtype=np.int32).reshape(-1, 5)
     except (ValueError, OverflowError) as error:
         raise ScheduleError(f"a header or a transfer has something else than numbers: {error}") from error
-    source, destination, chunk, op, span = table.T
     return Schedule.of(
-        numbers["workers"][0], numbers["chunks"], source, destination, chunk, op, span,
+        numbers["workers"][0], numbers["chunks"], table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4],
         numbers.get("participants"), headers.get("name", "schedule"),
     )  # fmt: skip

@@ -46,7 +46,9 @@ class Trace:
             events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": worker}})
             events.append({"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}})
         for (worker, track), tid in threads.items():
-            events.append({"ph": "M", "name": "thread_name", "pid": processes[worker], "tid": tid, "args": {"name": track}})
+            events.append(
+                {"ph": "M", "name": "thread_name", "pid": processes[worker], "tid": tid, "args": {"name": track}}
+            )
         for span in self.spans:
             events.append(
                 {
@@ -55,7 +57,11 @@ class Trace:
                     "args": {"bytes": span.nbytes},
                 }
             )  # fmt: skip
-        document = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"weft_trace": _VERSION, "title": self.title}}
+        document = {
+            "traceEvents": events,
+            "displayTimeUnit": "ms",
+            "otherData": {"weft_trace": _VERSION, "title": self.title},
+        }
         return json.dumps(document, separators=(",", ":"))
 
     def save(self, path: Path) -> None:

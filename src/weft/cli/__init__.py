@@ -37,7 +37,9 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, dest="verb")
     for verb, about in VERBS.items():
         module = importlib.import_module(f"weft.cli.{verb}")
-        child = verbs.add_parser(verb, help=about, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        child = verbs.add_parser(
+            verb, help=about, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
         module.add_arguments(child)
         child.set_defaults(run=module.run)
     return parser

@@ -15,17 +15,27 @@ if TYPE_CHECKING:
     from weft.schedule import Schedule
     from weft.simulation import Conditions
 
-NETWORK_HELP = "a network file, or a builder with its arguments, such as two_tier:racks=4,workers_per_rack=8,oversubscription=4"
+NETWORK_HELP = (
+    "a network file, or a builder with its arguments, such as two_tier:racks=4,workers_per_rack=8,oversubscription=4"
+)
 
 
 def add_network(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("network", metavar="NETWORK", help=NETWORK_HELP)
     parser.add_argument("--active", metavar="W,W,...", help="only these workers take part; the others may relay")
-    parser.add_argument("--routing", choices=("pinned", "split"), help="equally short routes: one by a hash, or all evenly")
+    parser.add_argument(
+        "--routing", choices=("pinned", "split"), help="equally short routes: one by a hash, or all evenly"
+    )
 
 
 def add_size(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    parser.add_argument("--size", metavar="SIZE", required=default is None, default=default, help="of the tensor, such as 100MB or 64KiB")
+    parser.add_argument(
+        "--size",
+        metavar="SIZE",
+        required=default is None,
+        default=default,
+        help="of the tensor, such as 100MB or 64KiB",
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +44,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_conditions(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("conditions (each may be given several times)")
-    group.add_argument("--pause", action="append", default=[], metavar="W[@START..END]", help="a worker that sends nothing, such as a0@0s..5ms")
+    group.add_argument(
+        "--pause",
+        action="append",
+        default=[],
+        metavar="W[@START..END]",
+        help="a worker that sends nothing, such as a0@0s..5ms",
+    )
     group.add_argument(
         "--background", action="append", default=[], metavar="[Nx]A>B[:SIZE][@START..END]",
         help="flows of somebody else, such as a0>b1, a0>b1:500MB or 4xa0>b1@1s..2s",
@@ -48,9 +64,18 @@ def add_conditions(parser: argparse.ArgumentParser) -> None:
 
 def add_simulator(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the simulator")
-    group.add_argument("--channel", choices=("fifo", "shared"), default="fifo", help="between two workers: one transfer after the other, or all that are ready at once")
-    group.add_argument("--rtt-weights", action="store_true", help="share bandwidth in inverse proportion to latency, as TCP tends to")
-    group.add_argument("--add-cost", metavar="TIME", default="0", help="what a worker needs to add one GB, such as 80ms")
+    group.add_argument(
+        "--channel",
+        choices=("fifo", "shared"),
+        default="fifo",
+        help="between two workers: one transfer after the other, or all that are ready at once",
+    )
+    group.add_argument(
+        "--rtt-weights", action="store_true", help="share bandwidth in inverse proportion to latency, as TCP tends to"
+    )
+    group.add_argument(
+        "--add-cost", metavar="TIME", default="0", help="what a worker needs to add one GB, such as 80ms"
+    )
 
 
 def network_of(args: argparse.Namespace) -> Network:
@@ -94,7 +119,9 @@ def collective_of(name: str, options: list[str], network: Network) -> Schedule:
 
     name = name.replace("_", "-")
     if name not in COLLECTIVES:
-        raise InputError(f"there is no collective {name!r}{closest(name, list(COLLECTIVES))}; there are {', '.join(COLLECTIVES)}")
+        raise InputError(
+            f"there is no collective {name!r}{closest(name, list(COLLECTIVES))}; there are {', '.join(COLLECTIVES)}"
+        )
     known = [x for x in inspect.signature(COLLECTIVES[name]).parameters if x != "network"]
     values: dict[str, int | str] = {}
     for option in options:

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_network(parser)
     add_size(parser, default="100MB")
     parser.add_argument("--collectives", metavar="NAME,NAME,...", help="only these (default: all)")
-    parser.add_argument("--segments", default="auto", metavar="N|auto", help="cut every chunk into N (default auto, see above)")
+    parser.add_argument(
+        "--segments", default="auto", metavar="N|auto", help="cut every chunk into N (default auto, see above)"
+    )
     add_conditions(parser)
     add_simulator(parser)
     add_json(parser)
@@ -97,7 +99,9 @@ def _collectives(names: str | None) -> dict[str, Callable[..., Schedule]]:
     chosen: dict[str, Callable[..., Schedule]] = {}
     for name in (part.strip().replace("_", "-") for part in names.split(",")):
         if name not in COLLECTIVES:
-            raise InputError(f"there is no collective {name!r}{closest(name, list(COLLECTIVES))}; there are {', '.join(COLLECTIVES)}")
+            raise InputError(
+                f"there is no collective {name!r}{closest(name, list(COLLECTIVES))}; there are {', '.join(COLLECTIVES)}"
+            )
         chosen[name] = COLLECTIVES[name]
     return chosen
 

@@ -22,7 +22,8 @@ def network_facts(network: Network) -> dict[str, Any]:
         "inactive": list(network.inactive),
         "routing": network.routing,
         "links": [
-            {"source": x.source, "destination": x.destination, "bandwidth": x.bandwidth, "latency": x.latency} for x in network.links
+            {"source": x.source, "destination": x.destination, "bandwidth": x.bandwidth, "latency": x.latency}
+            for x in network.links
         ],
         "regions": [{"name": region.name, "workers": list(region.workers)} for region in network.regions or ()],
         "regions_inferred": network.regions_inferred,
@@ -33,7 +34,8 @@ def network_lines(network: Network) -> Iterator[str]:
     """A few lines: what there is, of which rates, and the regions with how oversubscribed each is."""
     yield network.name
     inactive = f", {len(network.inactive)} of them inactive" if network.inactive else ""
-    yield f"{len(network.workers)} workers{inactive}, {len(network.switches)} switches, {len(network.links)} links, {network.routing} routes"
+    counts = f"{len(network.workers)} workers{inactive}, {len(network.switches)} switches, {len(network.links)} links"
+    yield f"{counts}, {network.routing} routes"
     kinds = Counter((link.bandwidth, link.latency) for link in network.links)
     for (bandwidth, latency), count in kinds.most_common(6):
         yield f"  {count:5d} links of {format_bandwidth(bandwidth)}, {format_seconds(latency)}"

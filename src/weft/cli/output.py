@@ -25,7 +25,10 @@ def print_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> Non
     """Rows in columns, the first row as the head; the columns in ``right`` are flush right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for number, row in enumerate(rows):
-        cells = [cell.rjust(width) if i in right else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         print_line("  ".join(cells).rstrip())
         if number == 0:
             print_line("  ".join("-" * width for width in widths))

@@ -1,7 +1,7 @@
 """A paper's figures, made again: the paper's number beside ours, and why they differ.
 
-    weft reproduce rat                Figures 4 and 5 of RAT (Wan et al. 2020)
-    weft reproduce rat -o rat.html    the same as a page with pictures
+weft reproduce rat                Figures 4 and 5 of RAT (Wan et al. 2020)
+weft reproduce rat -o rat.html    the same as a page with pictures
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ NAMES = ("rat",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help=f"of the paper: {', '.join(NAMES)}")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write a page (.html) or the pictures alone (.svg, .png)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write a page (.html) or the pictures alone (.svg, .png)"
+    )
     add_json(parser)
 
 
@@ -64,7 +66,15 @@ def rows_of_figure_4(rows: list[Any]) -> list[list[str]]:
     for row in rows:
         times = (row.parameter_server, row.ring, row.rat, row.rat_pipelined)
         ratios = (row.parameter_server / row.rat, row.ring / row.rat_pipelined)
-        table.append([str(row.gbit), f"{row.ratio}:1", str(row.workers), *(f"{t * 1e3:.1f}" for t in times), *(f"{r:.2f}" for r in ratios)])
+        table.append(
+            [
+                str(row.gbit),
+                f"{row.ratio}:1",
+                str(row.workers),
+                *(f"{t * 1e3:.1f}" for t in times),
+                *(f"{r:.2f}" for r in ratios),
+            ]
+        )
     return table
 
 
@@ -72,7 +82,9 @@ def rows_of_figure_5(rows: list[Any]) -> list[list[str]]:
     names = {"fifo": "one at a time", "shared": "all that are ready"}
     table = [["messages of a channel", "k", "PS", "ring", "RAT"]]
     for row in rows:
-        table.append([names[row.channel], str(row.paused), *(f"{x:.2f}" for x in (row.parameter_server, row.ring, row.rat))])
+        table.append(
+            [names[row.channel], str(row.paused), *(f"{x:.2f}" for x in (row.parameter_server, row.ring, row.rat))]
+        )
     return table
 
 

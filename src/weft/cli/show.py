@@ -1,10 +1,10 @@
 """A network, a schedule or a trace as text, or as a picture with -o FILE.svg, .png or .html.
 
-    weft show cluster.yaml                                             the network in words
-    weft show cluster.yaml --collective rat --size 100MB -o load.svg   links coloured by their load
-    weft show cluster.yaml --collective rat --picture trees -o rat.png
-    weft show cluster.yaml --collective rat -o rat.html                everything on one page
-    weft show trace.json -o timeline.svg
+weft show cluster.yaml                                             the network in words
+weft show cluster.yaml --collective rat --size 100MB -o load.svg   links coloured by their load
+weft show cluster.yaml --collective rat --picture trees -o rat.png
+weft show cluster.yaml --collective rat -o rat.html                everything on one page
+weft show trace.json -o timeline.svg
 """
 
 from __future__ import annotations
@@ -29,13 +29,21 @@ PICTURES = ("network", "trees", "timeline")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_network(parser)
-    parser.add_argument("--collective", metavar="NAME", help="also simulate this, to show loads, trees and the timeline")
+    parser.add_argument(
+        "--collective", metavar="NAME", help="also simulate this, to show loads, trees and the timeline"
+    )
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the collective")
     parser.add_argument("--segments", type=int, default=1, metavar="N", help="cut every chunk into N")
     add_size(parser, default="100MB")
-    parser.add_argument("--picture", choices=PICTURES, help="which one, for .svg and .png (default: network; of a trace, its timeline)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="a picture (.svg, .png) or a page with all of them (.html)")
-    parser.add_argument("--width", type=int, default=0, metavar="N", help="of the text, in characters (default: the terminal's)")
+    parser.add_argument(
+        "--picture", choices=PICTURES, help="which one, for .svg and .png (default: network; of a trace, its timeline)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="a picture (.svg, .png) or a page with all of them (.html)"
+    )
+    parser.add_argument(
+        "--width", type=int, default=0, metavar="N", help="of the text, in characters (default: the terminal's)"
+    )
     add_json(parser)
 
 
@@ -56,7 +64,9 @@ def run(args: argparse.Namespace) -> None:
             print_line(line)
         if result is not None:
             print_line()
-            print_line(f"{args.collective} of {format_bytes(result.nbytes)}: {format_seconds(result.seconds)}; {result.bottleneck}")
+            print_line(
+                f"{args.collective} of {format_bytes(result.nbytes)}: {format_seconds(result.seconds)}; {result.bottleneck}"
+            )
             for line in timeline_lines(result.trace, _width(args)):
                 print_line(line)
 
@@ -91,13 +101,15 @@ def _simulated(network: Network, args: argparse.Namespace) -> Simulation:
 
 def _show_trace(trace: Trace, args: argparse.Namespace) -> None:
     if args.output:
-        from weft.report.page import Section, html_page, svg_of
-        from weft.report.save import save_figure, save_page
+        from weft.files import write_atomically
+        from weft.report.page import Section, html_page
+        from weft.report.save import save_figure, svg_text
         from weft.report.timeline_picture import timeline_figure
 
         path = Path(args.output)
         if path.suffix == ".html":
-            save_page(html_page(trace.title, [Section("Timeline", figure=svg_of(timeline_figure(trace)))]), path)
+            section = Section("Timeline", svg=svg_text(timeline_figure(trace)))
+            write_atomically(path, html_page(trace.title, [section]))
         else:
             save_figure(timeline_figure(trace), path)
     elif args.json:
@@ -109,18 +121,23 @@ def _show_trace(trace: Trace, args: argparse.Namespace) -> None:
 
 
 def _draw(network: Network, result: Simulation | None, args: argparse.Namespace) -> None:
+    from weft.files import write_atomically
     from weft.report.network_page import network_page
     from weft.report.network_picture import network_figure
-    from weft.report.save import save_figure, save_page
+    from weft.report.save import save_figure
     from weft.report.timeline_picture import timeline_figure
     from weft.report.trees_picture import trees_figure
 
     path = Path(args.output)
     kind = args.picture or "network"
     if path.suffix == ".html":
-        save_page(network_page(network, result), path)
+        write_atomically(path, network_page(network, result))
     elif kind == "network":
-        title = network.name if result is None else f"{result.schedule.name} on {network.name}, {format_seconds(result.seconds)}"
+        title = (
+            network.name
+            if result is None
+            else f"{result.schedule.name} on {network.name}, {format_seconds(result.seconds)}"
+        )
         save_figure(network_figure(network, None if result is None else result.utilisation, title), path)
     elif result is None:
         raise InputError(f"a picture of {kind} needs a collective: add --collective NAME")

@@ -1,7 +1,7 @@
 """How long one collective takes on a network, which links are busy, and what holds it up.
 
-    weft simulate cluster.yaml --collective rat --size 100MB
-    weft simulate two_tier:racks=4,oversubscription=4 --collective ring --size 25MB --pause a0@0s..5ms --trace ring.json
+weft simulate cluster.yaml --collective rat --size 100MB
+weft simulate two_tier:racks=4,oversubscription=4 --collective ring --size 25MB --pause a0@0s..5ms --trace ring.json
 """
 
 from __future__ import annotations
@@ -31,14 +31,28 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_network(parser)
-    parser.add_argument("--collective", metavar="NAME", help="such as ring, rat or parameter-server; weft compare lists all")
-    parser.add_argument("--schedule", metavar="FILE", help="simulate a schedule from a text file instead of a collective")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the collective, such as servers=1 or k=4")
-    parser.add_argument("--segments", type=int, default=1, metavar="N", help="cut every chunk into N to pipeline it (default 1)")
+    parser.add_argument(
+        "--collective", metavar="NAME", help="such as ring, rat or parameter-server; weft compare lists all"
+    )
+    parser.add_argument(
+        "--schedule", metavar="FILE", help="simulate a schedule from a text file instead of a collective"
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the collective, such as servers=1 or k=4",
+    )
+    parser.add_argument(
+        "--segments", type=int, default=1, metavar="N", help="cut every chunk into N to pipeline it (default 1)"
+    )
     add_size(parser)
     add_conditions(parser)
     add_simulator(parser)
-    parser.add_argument("--trace", metavar="FILE", help="write the timeline as a trace for Chrome, Perfetto and weft show")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write the timeline as a trace for Chrome, Perfetto and weft show"
+    )
     parser.add_argument("--save-schedule", metavar="FILE", help="write the schedule as text")
     add_json(parser)
 
@@ -108,10 +122,15 @@ def percent_of_bound(seconds: float, least: float) -> str:
 
 def _print(result: Simulation, least: Bound) -> None:
     name = result.schedule.name.replace("_", "-")
-    print_line(f"{name} of {format_bytes(result.nbytes)} on {result.network.name} ({len(result.network.active)} workers)")
-    print_line(f"time        {format_seconds(result.seconds)}, {percent_of_bound(result.seconds, least.seconds)} of the bound")
+    print_line(
+        f"{name} of {format_bytes(result.nbytes)} on {result.network.name} ({len(result.network.active)} workers)"
+    )
+    print_line(
+        f"time        {format_seconds(result.seconds)}, {percent_of_bound(result.seconds, least.seconds)} of the bound"
+    )
     print_line(f"bound       {format_seconds(least.seconds)}: {least.why}")
-    print_line(f"transfers   {len(result.schedule)} of {len(result.schedule.chunk_weights)} chunks, {result.schedule.depth} dependent steps")
+    chunks = len(result.schedule.chunk_weights)
+    print_line(f"transfers   {len(result.schedule)} of {chunks} chunks, {result.schedule.depth} dependent steps")
     print_line(f"held up by  {result.bottleneck}")
     busiest = sorted(result.utilisation.items(), key=lambda item: -item[1])[:5]
     if busiest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from math import lcm
 
 import numpy as np
@@ -25,19 +26,19 @@ class Grid:
         denominator = lcm(*(cut.denominator for cut in self.cuts))
         if denominator >= MOST_WEIGHT:
             raise InputError("regions of so many different sizes cut the tensor too finely for exact chunks")
-        ends = [int(cut * denominator) for cut in self.cuts]
-        self.weights: NDArray[np.int64] = np.diff(np.array(ends, dtype=np.int64))
+        widths = [int((end - start) * denominator) for start, end in pairwise(self.cuts)]
+        self.weights: NDArray[np.int64] = np.array(widths, dtype=np.int64)
 
     def chunks(self, interval: Interval) -> tuple[int, int]:
         """The first chunk of an interval and how many there are."""
         first, end = (bisect_left(self.cuts, cut) for cut in interval)
-        assert self.cuts[first] == interval[0] and self.cuts[end] == interval[1]
+        assert (self.cuts[first], self.cuts[end]) == interval
         return first, end - first
 
 
 def intervals(cuts: Sequence[Fraction]) -> list[Interval]:
     """What lies between neighbouring cuts."""
-    return list(zip(cuts, cuts[1:], strict=False))
+    return list(pairwise(cuts))
 
 
 def parts(interval: Interval, n: int) -> list[Interval]:

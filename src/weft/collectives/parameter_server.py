@@ -19,7 +19,9 @@ def parameter_server(network: Network, servers: int | None = None) -> Schedule:
     active = network.active
     count = len(active) if servers is None else servers
     if not 1 <= count <= len(active):
-        raise InputError(f"{count} servers are not possible: there must be 1 to {len(active)}, because servers are workers")
+        raise InputError(
+            f"{count} servers are not possible: there must be 1 to {len(active)}, because servers are workers"
+        )
     roots = [active[i * len(active) // count] for i in range(count)]
     parents = np.full((count, len(network.workers)), ABSENT, dtype=np.int32)
     parents[:, list(active)] = np.array(roots, dtype=np.int32)[:, None]

@@ -33,7 +33,9 @@ LARGEST_PROGRAM = 1_000_000
 """Trees times links; beyond, ``auto`` weighs all trees alike, because the program would take minutes."""
 
 
-def rat(network: Network, trees: int | Literal["all", "balanced"] = "balanced", seed: int = 0, weights: Weights = "auto") -> Schedule:
+def rat(
+    network: Network, trees: int | Literal["all", "balanced"] = "balanced", seed: int = 0, weights: Weights = "auto"
+) -> Schedule:
     """Trees that follow the regions.
 
     ``trees="balanced"`` makes every worker the root once and every member of a region its aggregator equally often;
@@ -96,7 +98,9 @@ def all_trees(network: Network, region: RegionTree) -> Parents:
     regions = list(_regions(region))
     choices = product(*(range(len(inside.members)) for inside in regions))
     keys = [id(inside) for inside in regions]
-    return np.array([_parents(network, region, dict(zip(keys, choice, strict=True))) for choice in choices], dtype=np.int32)
+    return np.array(
+        [_parents(network, region, dict(zip(keys, choice, strict=True))) for choice in choices], dtype=np.int32
+    )
 
 
 def drawn_trees(network: Network, region: RegionTree, count: int, seed: int) -> Parents:

@@ -51,7 +51,8 @@ def fastest_weights(network: Network, parents: Parents) -> NDArray[np.int64]:
     )
     shares = np.rint(np.maximum(even.x[:trees], 0.0) * _WHOLE).astype(np.int64)
     assert shares.any()
-    return shares // np.gcd.reduce(shares)
+    smallest: NDArray[np.int64] = shares // np.gcd.reduce(shares)
+    return smallest
 
 
 def _limits(load: Loads, rates: NDArray[np.float64], trees: int, times: int, k: int) -> NDArray[np.float64]:

@@ -63,7 +63,9 @@ def spine_leaf(
         links += [Link(f"leaf-{label}", f"spine-{spine}", up, latency) for spine in range(spines)]
         regions.append(Region(f"rack {label}", names))
     switches = [f"leaf-{_label(leaf)}" for leaf in range(leaves)] + [f"spine-{spine}" for spine in range(spines)]
-    title = f"{spines} spines, {leaves} leaves of {workers_per_leaf}, {bandwidth * workers_per_leaf / (up * spines):g}:1"
+    title = (
+        f"{spines} spines, {leaves} leaves of {workers_per_leaf}, {bandwidth * workers_per_leaf / (up * spines):g}:1"
+    )
     return _network(title, regions, links, switches)
 
 
@@ -94,7 +96,9 @@ def fat_tree(k: int = 4, bandwidth: float = 10 * GBIT, latency: float = 0.0) -> 
     regions = [region for region in racks if len(region.workers) > 1] + pods
     workers = tuple(name for pod in pods for name in pod.workers)
     kept = tuple(region for region in regions if 1 < len(region.workers) < len(workers))
-    return Network(workers, both_ways(links), tuple(edges + aggregations + cores), kept, name=f"fat tree of {k}-port switches")
+    return Network(
+        workers, both_ways(links), tuple(edges + aggregations + cores), kept, name=f"fat tree of {k}-port switches"
+    )
 
 
 def bcube(ports: int = 4, levels: int = 1, bandwidth: float = 10 * GBIT, latency: float = 0.0) -> Network:
@@ -104,7 +108,9 @@ def bcube(ports: int = 4, levels: int = 1, bandwidth: float = 10 * GBIT, latency
     digits = levels + 1
     count = ports**digits
     if count > 65536:
-        raise InputError(f"a BCube of {ports}-port switches and {levels} levels has {count} workers: at most 65536 are allowed")
+        raise InputError(
+            f"a BCube of {ports}-port switches and {levels} levels has {count} workers: at most 65536 are allowed"
+        )
     links: list[Link] = []
     switches: list[str] = []
     for level in range(digits):

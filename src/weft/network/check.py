@@ -64,7 +64,10 @@ def _name_mistakes(workers: Sequence[str], switches: Sequence[str]) -> Iterator[
             if not name or ">" in name or name != name.strip() or not name.isprintable():
                 yield place, f"{name!r} cannot be a name; a name is not empty, printable, without '>' and outer spaces"
             elif name in first:
-                yield place, f"the name {name!r} is taken already by {first[name][0]}[{first[name][1]}]; every node needs its own"
+                yield (
+                    place,
+                    f"the name {name!r} is taken already by {first[name][0]}[{first[name][1]}]; every node needs its own",
+                )
             first.setdefault(name, place)
 
 
@@ -90,7 +93,10 @@ def _link_mistakes(nodes: set[str], links: Sequence[AnyLink], places: Sequence[P
             yield place, f"the link joins {link.source!r} with itself; give two nodes"
         ends = (link.source, link.destination)
         if first.setdefault(ends, place) != place:
-            yield place, f"the link from {ends[0]!r} to {ends[1]!r} is given twice; join the two into one with both bandwidths"
+            yield (
+                place,
+                f"the link from {ends[0]!r} to {ends[1]!r} is given twice; join the two into one with both bandwidths",
+            )
         if not (math.isfinite(link.bandwidth) and link.bandwidth > 0):
             yield place, f"a bandwidth of {link.bandwidth:g} bytes/s is not possible; it must be more than 0"
         if not (math.isfinite(link.latency) and link.latency >= 0):
@@ -116,7 +122,10 @@ def _region_mistakes(workers: Sequence[str], regions: Sequence[AnyRegion]) -> It
                 yield ("regions", i), f"it has the same workers as regions[{j}]; remove one of them"
             elif one & other and not (one < other or other < one):
                 shared = min(one & other)
-                yield ("regions", i), f"it shares {shared!r} with regions[{j}], but neither lies inside the other; regions must nest"
+                yield (
+                    ("regions", i),
+                    f"it shares {shared!r} with regions[{j}], but neither lies inside the other; regions must nest",
+                )
 
 
 def _unreachable(workers: Sequence[str], links: Sequence[AnyLink]) -> Iterator[Found]:

@@ -26,7 +26,9 @@ def combined(
     """
     inner = [prefixed(part, network) for part, network in parts.items()]
     regions = chain.from_iterable(network.regions or () for network in inner)
-    wholes = [Region(part, network.workers) for part, network in zip(parts, inner, strict=True) if len(network.workers) > 1]
+    wholes = [
+        Region(part, network.workers) for part, network in zip(parts, inner, strict=True) if len(network.workers) > 1
+    ]
     return Network(
         workers=(*chain.from_iterable(network.workers for network in inner), *workers),
         links=(*chain.from_iterable(network.links for network in inner), *links),
@@ -46,7 +48,9 @@ def prefixed(prefix: str, network: Network) -> Network:
         workers=tuple(map(longer, network.workers)),
         links=tuple(Link(longer(x.source), longer(x.destination), x.bandwidth, x.latency) for x in network.links),
         switches=tuple(map(longer, network.switches)),
-        regions=tuple(Region(longer(region.name), tuple(map(longer, region.workers))) for region in network.regions or ()),
+        regions=tuple(
+            Region(longer(region.name), tuple(map(longer, region.workers))) for region in network.regions or ()
+        ),
         inactive=tuple(map(longer, network.inactive)),
         name=network.name,
         routing=network.routing,
@@ -57,7 +61,9 @@ def built(builder: str, arguments: Mapping[str, str]) -> Network:
     """The network of a builder whose arguments are texts, such as ``bandwidth: 10Gbit``."""
     builder = builder.replace("-", "_")
     if builder not in BUILDERS:
-        raise InputError(f"there is no builder {builder!r}{closest(builder, list(BUILDERS))}; there are {', '.join(BUILDERS)}")
+        raise InputError(
+            f"there is no builder {builder!r}{closest(builder, list(BUILDERS))}; there are {', '.join(BUILDERS)}"
+        )
     known = inspect.signature(BUILDERS[builder]).parameters
     values: dict[str, object] = {}
     for name, text in arguments.items():

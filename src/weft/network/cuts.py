@@ -42,7 +42,9 @@ def _max_flow(nodes: int, tails: Ints, heads: Ints, capacity: Floats, source: in
 
 
 @compiled
-def _layers(start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, layer: Longs, queue: Longs, tiny: float) -> None:
+def _layers(
+    start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, layer: Longs, queue: Longs, tiny: float
+) -> None:
     layer[:] = -1
     layer[source] = 0
     queue[0] = source

@@ -99,7 +99,9 @@ class _Reading:
         # The structure is checked on what could be read, so that one bad number hides no missing node.
         readable = not self.mistakes or bool(workers)
         places: list[Place] = [("part",)] * len(part_links) + [("links", i) for i in range(len(links))]
-        for place, problem in mistakes_of(workers, switches, inactive, all_links, regions or [], places) if readable else []:
+        for place, problem in (
+            mistakes_of(workers, switches, inactive, all_links, regions or [], places) if readable else []
+        ):
             self.note(self.located(place, parts, lists, links, region_items), problem)
         if self.mistakes:
             raise NetworkError(_unique(self.mistakes))
@@ -109,7 +111,12 @@ class _Reading:
         )  # fmt: skip
 
     def located(
-        self, place: Place, parts: list[Network], lists: dict[str, list[Item]], links: list[_ParsedLink], regions: list[Item]
+        self,
+        place: Place,
+        parts: list[Network],
+        lists: dict[str, list[Item]],
+        links: list[_ParsedLink],
+        regions: list[Item],
     ) -> Item:
         """Where in the file the thing stands that ``place`` names in the network."""
         key = str(place[0])
@@ -132,7 +139,9 @@ class _Reading:
             entries = dict(item.value)
             name, builder = (self.text(entries.pop(key).item, key) for key in ("name", "builder"))
             try:
-                parts.append(prefixed(name, built(builder, {key: self.text(x.item, key) for key, x in entries.items()})))
+                parts.append(
+                    prefixed(name, built(builder, {key: self.text(x.item, key) for key, x in entries.items()}))
+                )
             except NetworkError as error:
                 self.mistakes += [Mistake(f"{self.file}:{item.line}:{item.column}", str(m)) for m in error.mistakes]
             except InputError as error:

@@ -131,10 +131,14 @@ class Network:
     @cached_property
     def region_tree(self) -> RegionTree:
         """The active workers as a tree of regions."""
-        numbered = [(region.name, [self.node_numbers[name] for name in region.workers]) for region in self.regions or ()]
+        numbered = [
+            (region.name, [self.node_numbers[name] for name in region.workers]) for region in self.regions or ()
+        ]
         return region_tree(numbered, self.active)
 
-    def routes(self, sources: Sequence[int] | NDArray[np.int32], destinations: Sequence[int] | NDArray[np.int32]) -> Routes:
+    def routes(
+        self, sources: Sequence[int] | NDArray[np.int32], destinations: Sequence[int] | NDArray[np.int32]
+    ) -> Routes:
         """The routes of pairs of nodes, as arrays."""
         return routes_between(
             self.graph,
@@ -159,14 +163,18 @@ class Network:
         for number, link in enumerate(self.links):
             if link.name == name:
                 return number
-        raise InputError(f"there is no link {name!r} in {self.name!r}: its links are {_some([x.name for x in self.links])}")
+        raise InputError(
+            f"there is no link {name!r} in {self.name!r}: its links are {_some([x.name for x in self.links])}"
+        )
 
     def with_active(self, active: Iterable[str]) -> Network:
         """The same network with only these workers taking part."""
         chosen = set(active)
         unknown = chosen.difference(self.workers)
         if unknown:
-            raise InputError(f"there is no worker {min(unknown)!r} in {self.name!r}: its workers are {_some(self.workers)}")
+            raise InputError(
+                f"there is no worker {min(unknown)!r} in {self.name!r}: its workers are {_some(self.workers)}"
+            )
         return replace(self, inactive=tuple(name for name in self.workers if name not in chosen))
 
 

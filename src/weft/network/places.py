@@ -55,7 +55,9 @@ def read_yaml(text: str | bytes, file: str) -> Item:
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise _refused(file, 1, 1, f"this is not text: byte {error.start} is not UTF-8; give a YAML file") from error
+            raise _refused(
+                file, 1, 1, f"this is not text: byte {error.start} is not UTF-8; give a YAML file"
+            ) from error
     try:
         return _tree(text, file)
     except yaml.MarkedYAMLError as error:
@@ -80,6 +82,7 @@ def _tree(text: str, file: str) -> Item:
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
+        assert event.start_mark is not None
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if root is not None and not stack:
             raise _refused(file, line, column, "a second document begins here; a network file has one")

@@ -53,7 +53,7 @@ def routes_between(graph: Graph, sources: Ints, destinations: Ints, *, split: bo
     )  # fmt: skip
     pair = np.repeat(np.arange(len(sources)), np.diff(start))
     latency = np.bincount(pair, weights=share * graph.latency[links], minlength=len(sources))
-    return Routes(start, links, share, latency)
+    return Routes(start, links, share, latency.astype(np.float64))
 
 
 def distances_between_workers(graph: Graph) -> Longs:
@@ -70,7 +70,7 @@ def _grouped(ends: Ints, nodes: int) -> tuple[Longs, Ints]:
 
 
 @compiled
-def _hash(a: int, b: int, c: int) -> int:
+def _hash(a: int, b: int, c: int) -> np.uint64:
     x = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(b) * np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(c)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -79,7 +79,14 @@ def _hash(a: int, b: int, c: int) -> int:
 
 @compiled
 def _distances(
-    target: int, workers: int, source: Ints, back: Ints, in_start: Longs, distance: Longs, queue: Ints, queued: NDArray[np.bool_]
+    target: int,
+    workers: int,
+    source: Ints,
+    back: Ints,
+    in_start: Longs,
+    distance: Longs,
+    queue: Ints,
+    queued: NDArray[np.bool_],
 ) -> None:
     """Fill in every node's distance to the target: links, plus a large toll for every worker on the way."""
     nodes = len(distance)

@@ -51,7 +51,11 @@ def spanning_trees(network: Network, ranks: Sequence[int], root: int) -> list[Sp
         solution = minimised(-1.0, np.array(columns).T, -np.inf, capacity)
         rates, prices = solution.x, np.maximum(0.0, -solution.prices)
     kept = rates >= _SMALLEST_SHARE * rates.sum()
-    return [SpanningTree(tree, float(rate * bandwidth.max())) for tree, rate, keep in zip(trees, rates, kept, strict=True) if keep]
+    return [
+        SpanningTree(tree, float(rate * bandwidth.max()))
+        for tree, rate, keep in zip(trees, rates, kept, strict=True)
+        if keep
+    ]
 
 
 def _tree_cost(cost: np.ndarray, parents: tuple[int, ...]) -> float:

@@ -13,19 +13,18 @@ from weft.report.words import fitting, shortened, text_width
 
 _HEIGHT = 0.22
 _DOT = 0.06
-_MOST_RADIUS = 5.5
-_MOST_LABELLED = 96
+_MOST_RADIUS = 6.0
 
 
 def circular_layout(network: Network, least_radius: float) -> Layout:
     """All nodes on a circle, as small as their names allow."""
     count = len(network.workers)
     groups = groups_of(network)
-    labels = tuple(map(shortened, network.workers)) if count <= _MOST_LABELLED else ("",) * count
-    widest = max(map(text_width, labels))
-    wide = max(_HEIGHT, widest + 0.12) if widest else _DOT
-    high = _HEIGHT if widest else _DOT
-    angles, radius = _angles(groups, wide + 0.1, least_radius)
+    labels = tuple(map(shortened, network.workers))
+    wide, high = max(_HEIGHT, max(map(text_width, labels)) + 0.12), _HEIGHT
+    if count * (wide + 0.06) > 2 * math.pi * _MOST_RADIUS:
+        labels, wide, high = ("",) * count, _DOT, _DOT
+    angles, radius = _angles(groups, wide + 0.2, least_radius)
     ring = radius * np.column_stack([np.sin(angles), np.cos(angles)])
     rim = groups.levels * (REGION_MARGIN * 2 + 0.2)
     side = text_width("m" * 14, REGION_TEXT) if groups.bands else 0.0

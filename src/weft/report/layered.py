@@ -30,7 +30,7 @@ def layered_layout(network: Network) -> Layout:
     labels, widths = _switch_labels(network, rows)
     row = row.stretched(max(min(_FEW_WIDTH / row.length, _FEW_PITCH / row.pitch), _stretch(row, rows, widths)))
     x = _columns(network, row, rows, widths)
-    size = np.column_stack([widths, np.where(widths > _DOT, _SWITCH_HEIGHT, _DOT)])
+    size = np.column_stack([widths, np.where(widths > _DOT, _SWITCH_HEIGHT, widths)])
     size[: len(place)] = row.width, row.height
     edge = edge_width(row)
     left = float((x - size[:, 0] / 2).min())
@@ -71,7 +71,7 @@ def _switch_labels(network: Network, rows: Rows) -> tuple[tuple[str, ...], Float
     for height in range(1, int(rows.row.max(initial=0)) + 1):
         inside = np.flatnonzero(rows.row == height)
         if widths[inside].sum() + _BETWEEN * len(inside) > MOST_WIDTH:
-            widths[inside] = _DOT
+            widths[inside] = min(_DOT, 0.5 * MOST_WIDTH / len(inside))
             for node in inside.tolist():
                 labels[node - count] = ""
     return tuple(labels), widths
@@ -84,7 +84,7 @@ def _stretch(row: WorkerRow, rows: Rows, widths: Floats) -> float:
     for band in (whole, *row.groups.bands):
         left, right = row.extent(band)
         for inside in _own_switches(rows, band):
-            need = float(widths[inside].sum()) + _BETWEEN * len(inside)
+            need = float((widths[inside] + _room_beside(widths[inside])).sum())
             most = max(most, need / (right - left))
     return most if most * row.length <= MOST_WIDTH * 1.2 else 1.0
 
@@ -119,7 +119,13 @@ def _gaps(nodes: Ints, rows: Rows, widths: Floats, length: float) -> Floats:
     one, other = nodes[:-1], nodes[1:]
     shared: NDArray[np.bool_] = (rows.first[one] <= rows.last[other]) & (rows.first[other] <= rows.last[one])
     spread = np.where(shared, 0.5 * length / len(nodes), 0.0)
-    return np.maximum((widths[one] + widths[other]) / 2 + _BETWEEN, spread)
+    beside = np.minimum(_room_beside(widths[one]), _room_beside(widths[other]))
+    return np.maximum((widths[one] + widths[other]) / 2 + beside, spread)
+
+
+def _room_beside(widths: Floats) -> Floats:
+    """The least distance from a switch to the next: dots stand closer than names."""
+    return np.minimum(_BETWEEN, widths)
 
 
 def _arcs_below(network: Network, x: Floats) -> float:

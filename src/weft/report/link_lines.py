@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.network import Network
-from weft.report.arcs import row_arcs
+from weft.report.arcs import ports, row_arcs
 from weft.report.curves import straight_curves
-from weft.report.shapes import Floats, Layout
+from weft.report.shapes import Floats, Ints, Layout
 
 _DENSITY = ((60, 1.5), (200, 1.1), (600, 0.8), (1500, 0.5))
 """up to so many links, the narrowest line is so wide (in points)"""
@@ -29,15 +29,29 @@ def line_widths(bandwidths: Floats, slowest: float, links: int) -> Floats:
 
 def link_curves(network: Network, layout: Layout, widths: Floats) -> Floats:
     """A curve for every link: straight between rows, an arc inside a row, below workers and above switches."""
-    graph = network.graph
+    source, destination = (ends.astype(np.int64) for ends in (network.graph.source, network.graph.destination))
     aside = (widths + 0.4 * widths.min()) / 2 / 72
-    curves = straight_curves(layout.at[graph.source], layout.at[graph.destination], aside)
+    if layout.circular:
+        return straight_curves(layout.at[source], layout.at[destination], aside)
+    curves = straight_curves(*_ends_between_rows(layout, source, destination), aside)
     level = np.flatnonzero(inside_a_row(network, layout))
     if len(level):
-        source, destination = graph.source[level].astype(np.int64), graph.destination[level].astype(np.int64)
-        up = np.where(layout.row[source] > 0, 1.0, -1.0)
-        curves[level] = row_arcs(layout, source, destination, up, aside[level])
+        up = np.where(layout.row[source[level]] > 0, 1.0, -1.0)
+        curves[level] = row_arcs(layout, source[level], destination[level], up, aside[level])
     return curves
+
+
+def _ends_between_rows(layout: Layout, source: Ints, destination: Ints) -> tuple[Floats, Floats]:
+    """Where links begin and end: on the upper or lower edges of their nodes, side by side in the order of the others."""
+    up = np.sign(layout.row[destination] - layout.row[source]).astype(np.float64)
+    across = layout.at[destination, 0] - layout.at[source, 0]
+    sides = np.concatenate([3 * source + up.astype(np.int64), 3 * destination - up.astype(np.int64)])
+    places = ports(sides, np.concatenate([across, -across]))
+    start, end = (
+        layout.at[nodes] + layout.size[nodes] * np.column_stack([0.7 * port, 0.5 * away])
+        for nodes, port, away in ((source, places[: len(up)], up), (destination, places[len(up) :], -up))
+    )
+    return start, end
 
 
 def inside_a_row(network: Network, layout: Layout) -> NDArray[np.bool_]:

@@ -84,8 +84,10 @@ def _draw_links(axes: Axes, network: Network, layout: Layout, loads: Floats | No
     bandwidths = network.graph.bandwidth
     if not len(bandwidths):
         return
-    used = len(bandwidths) if loads is None else max(1, int((loads > 0).sum()))
-    widths = line_widths(bandwidths, float(bandwidths.min()), used)
+    widths = line_widths(bandwidths, float(bandwidths.min()), len(bandwidths))
+    if loads is not None:
+        used = loads > 0
+        widths[used] = line_widths(bandwidths[used], float(bandwidths.min()), int(used.sum()))
     curves = link_curves(network, layout, widths)
     arcs = inside_a_row(network, layout)
     order = np.arange(len(curves)) if loads is None else np.argsort(loads, kind="stable")

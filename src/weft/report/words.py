@@ -26,9 +26,9 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def fitting(text: str, width: float, size: float = NODE_TEXT) -> str:
-    """The text, shortened to a width; nothing where not even three characters would be left of a longer one."""
+    """The text, shortened to a width; nothing where not even five characters would be left of a longer one."""
     room = int(width / text_width("m", size))
-    while room >= 3 or room >= len(text):
+    while room >= min(5, len(text)):
         short = shortened(text, room)
         if text_width(short, size) <= width:
             return short

@@ -82,5 +82,5 @@ def region_shape(row: WorkerRow, band: Band, extent: tuple[float, float], bottom
     left, right = extent[0] - out, extent[1] + out
     low, high = bottom - _LINE * (band.inner + 1), top + 0.1 * (band.inner + 1)
     outline = np.array([[left, low], [right, low], [right, high], [left, high]])
-    label = fitting(band.name, right - left + 0.05, REGION_TEXT)
+    label = fitting(band.name, right - left + 2 * row.margin, REGION_TEXT)
     return RegionShape(band.name, label, outline, ((left + right) / 2, low + _LINE / 2 - 0.02), band.inner, row.margin)

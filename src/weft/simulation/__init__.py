@@ -4,4 +4,14 @@ from weft.simulation.conditions import Background, Condition, Conditions, Pause,
 from weft.simulation.result import Simulation, Step
 from weft.simulation.simulate import simulate
 
-__all__ = ["Background", "Condition", "Conditions", "Pause", "Simulation", "Slow", "Step", "rotating_pauses", "simulate"]
+__all__ = [
+    "Background",
+    "Condition",
+    "Conditions",
+    "Pause",
+    "Simulation",
+    "Slow",
+    "Step",
+    "rotating_pauses",
+    "simulate",
+]

@@ -81,7 +81,9 @@ def conditions_from_file(path: Path) -> Conditions:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     root = read_yaml(data, str(path))
     if not isinstance(root.value, dict) or root.value.keys() != {"conditions"}:
-        raise NetworkError([Mistake(f"{path}:{root.line}:{root.column}", "a conditions file is a map with the key conditions")])
+        raise NetworkError(
+            [Mistake(f"{path}:{root.line}:{root.column}", "a conditions file is a map with the key conditions")]
+        )
     listed = root.value["conditions"].item
     found: list[Condition] = []
     mistakes: list[Mistake] = []
@@ -99,11 +101,15 @@ def _condition(item: Item) -> Condition:
     entries: dict[str, Entry] = item.value if isinstance(item.value, dict) else {}
     kind = next((key for key in _KEYS if key in entries), None)
     if kind is None:
-        raise InputError("a condition is a map with pause, background or slow, such as {pause: a0, from: 0s, until: 1s}")
+        raise InputError(
+            "a condition is a map with pause, background or slow, such as {pause: a0, from: 0s, until: 1s}"
+        )
     texts: dict[str, str] = {}
     for key, entry in entries.items():
         if key not in _KEYS[kind]:
-            raise InputError(f"there is no key {key!r}{closest(key, _KEYS[kind])}; keys here are {', '.join(_KEYS[kind])}")
+            raise InputError(
+                f"there is no key {key!r}{closest(key, _KEYS[kind])}; keys here are {', '.join(_KEYS[kind])}"
+            )
         if not isinstance(entry.item.value, str):
             raise InputError(f"{key} is a text, not a {entry.item.kind}")
         texts[key] = entry.item.value

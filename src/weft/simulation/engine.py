@@ -112,7 +112,9 @@ class Clock(NamedTuple):
 
 
 @compiled_in_place
-def _flow(channel: int, work: Work, channels: Channels, flows: Flows, links: Links, changes: Changes, heap: Heap, clock: Clock) -> None:
+def _flow(
+    channel: int, work: Work, channels: Channels, flows: Flows, links: Links, changes: Changes, heap: Heap, clock: Clock
+) -> None:
     """The latency is over: the bytes of a channel's transfer begin to flow, if its worker is not paused."""
     now = clock.now[0]
     if flows.remaining[channel] <= 0:
@@ -191,7 +193,9 @@ def _apply(
 
 
 @compiled_in_place
-def _add_next(worker: int, work: Work, adders: Adders, heap: Heap, clock: Clock, entry_transfer: Ints, first_adder: int) -> None:
+def _add_next(
+    worker: int, work: Work, adders: Adders, heap: Heap, clock: Clock, entry_transfer: Ints, first_adder: int
+) -> None:
     entry = adders.first[worker]
     transfer = entry_transfer[entry]
     size = work.size[transfer] / (work.entry_start[transfer + 1] - work.entry_start[transfer])
@@ -207,7 +211,7 @@ def _disturb(
     now, kind, target = clock.now[0], events.kind[i], events.target[i]
     if kind == LINK_CHANGES:
         recapacitate(links, changes, target, events.value[i])
-    elif kind == WORKER_PAUSES or kind == WORKER_RESUMES:
+    elif kind in (WORKER_PAUSES, WORKER_RESUMES):
         was = clock.paused[target]
         clock.paused[target] += 1 if kind == WORKER_PAUSES else -1
         if (was > 0) == (clock.paused[target] > 0):
@@ -246,7 +250,20 @@ def _happen(
         adders.first[worker] = adders.behind[entry]
         if adders.first[worker] >= 0:
             _add_next(worker, work, adders, heap, clock, entry_transfer, flow_count)
-        _apply(work.written[entry], work, channels, cells, adders, flows, links, changes, heap, record, clock, entry_transfer)
+        _apply(
+            work.written[entry],
+            work,
+            channels,
+            cells,
+            adders,
+            flows,
+            links,
+            changes,
+            heap,
+            record,
+            clock,
+            entry_transfer,
+        )
         return
     if item >= channel_count:
         leave(flows, links, changes, item)
@@ -265,7 +282,20 @@ def _happen(
     clock.finish[0] = clock.now[0]
     for entry in range(work.entry_start[transfer], work.entry_start[transfer + 1]):
         cells.arrived[entry] = 1
-        _apply(work.written[entry], work, channels, cells, adders, flows, links, changes, heap, record, clock, entry_transfer)
+        _apply(
+            work.written[entry],
+            work,
+            channels,
+            cells,
+            adders,
+            flows,
+            links,
+            changes,
+            heap,
+            record,
+            clock,
+            entry_transfer,
+        )
     _begin(item, work, channels, cells, flows, links, changes, heap, record, clock)
 
 

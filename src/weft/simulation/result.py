@@ -51,13 +51,15 @@ class Simulation:
         sizes = np.bincount(which, weights=self.schedule.transfer_bytes(self.nbytes), minlength=len(pairs))
         routes = self.network.routes(pairs // self.schedule.workers, pairs % self.schedule.workers)
         carried = np.repeat(sizes, np.diff(routes.start)) * routes.share
-        return np.bincount(routes.links, weights=carried, minlength=len(self.network.links))
+        return np.bincount(routes.links, weights=carried, minlength=len(self.network.links)).astype(np.float64)
 
     @cached_property
     def link_bytes(self) -> dict[str, float]:
         """Bytes by link, ``source>destination``, for all links that carry any."""
         return {
-            link.name: float(amount) for link, amount in zip(self.network.links, self.bytes_on_links, strict=True) if amount > 0
+            link.name: float(amount)
+            for link, amount in zip(self.network.links, self.bytes_on_links, strict=True)
+            if amount > 0
         }
 
     @cached_property
@@ -75,10 +77,12 @@ class Simulation:
         for i in np.argsort(self.started, kind="stable").tolist():
             transfer = self.schedule[i]
             source, destination = names[transfer.source], names[transfer.destination]
-            label = f"{transfer.op} {transfer.chunk}" + (f"-{transfer.chunk + transfer.span - 1}" if transfer.span > 1 else "")
+            label = f"{transfer.op} {transfer.chunk}" + (
+                f"-{transfer.chunk + transfer.span - 1}" if transfer.span > 1 else ""
+            )
             start, end = float(self.started[i]), float(self.ended[i])
             spans.append(Span(source, f"{source}>{destination}", label, start, end, transfer.op, float(sizes[i])))
-        return Trace(f"{self.schedule.name} on {self.network.name}", tuple(spans))
+        return Trace(f"{self.schedule.name.replace('_', '-')} on {self.network.name}", tuple(spans))
 
     @cached_property
     def critical_path(self) -> tuple[Step, ...]:
@@ -149,7 +153,9 @@ class Simulation:
             return "nothing to send: one worker takes part"
         causes = [(name, share) for name, share in self.held_up_by.items() if share >= 0.005]
         parts = [f"{_described(name, self.network)}, {share:.0%} of the time" for name, share in causes]
-        return f"{'; '.join(parts[:3])} ({len(self.critical_path)} transfers in a chain, {format_seconds(self.seconds)})"
+        return (
+            f"{'; '.join(parts[:3])} ({len(self.critical_path)} transfers in a chain, {format_seconds(self.seconds)})"
+        )
 
 
 def _described(name: str, network: Network) -> str:

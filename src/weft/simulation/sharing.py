@@ -47,11 +47,11 @@ class Flows(NamedTuple):
 
 
 class Links(NamedTuple):
-    """The hops of the flows on link ``l`` are ``hops[start[l] : start[l] + count[l]]``; hop ``h`` stands at ``place[h]``."""
+    """The hops of the flows on link ``l`` are ``hops[start[l]:start[l] + used[l]]``; hop ``h`` stands at ``place[h]``."""
 
     capacity: Floats
     start: Longs
-    count: Ints
+    used: Ints
     hops: Ints
     place: Ints
 
@@ -86,11 +86,20 @@ class Changes(NamedTuple):
 
 def new_flows(start: Longs, link: Ints, share: Floats, weight: Floats) -> Flows:
     count = len(start) - 1
-    of = np.repeat(np.arange(count, dtype=np.int32), np.diff(start))
     return Flows(
-        start, of, link, share, weight, np.zeros(count, np.bool_), np.zeros(count), np.zeros(count), np.zeros(count),
-        np.full(count, -1, np.int32), np.full(count, -1, np.int32), np.zeros(count),
-    )  # fmt: skip
+        start=start,
+        of=np.repeat(np.arange(count, dtype=np.int32), np.diff(start)),
+        link=link,
+        share=share,
+        weight=weight,
+        joined=np.zeros(count, np.bool_),
+        remaining=np.zeros(count),
+        rate=np.zeros(count),
+        since=np.zeros(count),
+        limiter=np.full(count, -1, np.int32),
+        main_limiter=np.full(count, -1, np.int32),
+        votes=np.zeros(count),
+    )
 
 
 def new_links(capacity: Floats, flow_links: Ints) -> Links:
@@ -102,11 +111,24 @@ def new_links(capacity: Floats, flow_links: Ints) -> Links:
 
 def new_changes(links: int, flows: int) -> Changes:
     return Changes(
-        np.zeros(links, np.int32), np.zeros(1, np.int64), np.zeros(links, np.bool_), np.zeros(links, np.bool_),
-        np.full(1, np.inf), np.zeros(links, np.int64), np.zeros(flows, np.int64), np.zeros(1, np.int64), np.zeros(links, np.int32), np.zeros(flows, np.int32),
-        np.zeros(links, np.int32), np.zeros(links), np.zeros(links), np.zeros(links, np.int32), np.zeros(links),
-        np.zeros(links, np.int32), np.zeros(links, np.int64),
-    )  # fmt: skip
+        dirty=np.zeros(links, np.int32),
+        dirty_count=np.zeros(1, np.int64),
+        dirty_mark=np.zeros(links, np.bool_),
+        joined_mark=np.zeros(links, np.bool_),
+        lowest=np.full(1, np.inf),
+        link_stamp=np.zeros(links, np.int64),
+        flow_stamp=np.zeros(flows, np.int64),
+        stamp=np.zeros(1, np.int64),
+        links=np.zeros(links, np.int32),
+        flows=np.zeros(flows, np.int32),
+        position=np.zeros(links, np.int32),
+        left=np.zeros(links),
+        weight=np.zeros(links),
+        users=np.zeros(links, np.int32),
+        level=np.zeros(links),
+        lowered=np.zeros(links, np.int32),
+        lowered_stamp=np.zeros(links, np.int64),
+    )
 
 
 @compiled_in_place
@@ -141,10 +163,10 @@ def join(flows: Flows, links: Links, changes: Changes, flow: int, now: float) ->
     flows.since[flow] = now
     for hop in range(flows.start[flow], flows.start[flow + 1]):
         link = flows.link[hop]
-        at = links.start[link] + links.count[link]
+        at = links.start[link] + links.used[link]
         links.hops[at] = hop
         links.place[hop] = at
-        links.count[link] += 1
+        links.used[link] += 1
         changes.joined_mark[link] = True
         touch(changes, link)
 
@@ -157,8 +179,8 @@ def leave(flows: Flows, links: Links, changes: Changes, flow: int) -> None:
     flows.rate[flow] = 0.0
     for hop in range(flows.start[flow], flows.start[flow + 1]):
         link = flows.link[hop]
-        links.count[link] -= 1
-        last = links.hops[links.start[link] + links.count[link]]
+        links.used[link] -= 1
+        last = links.hops[links.start[link] + links.used[link]]
         links.hops[links.place[hop]] = last
         links.place[last] = links.place[hop]
         touch(changes, link)
@@ -185,15 +207,15 @@ def _first_full(flows: Flows, links: Links, link: int) -> float:
     """A level below which a link cannot fill up, given what its flows had; close to where it does."""
     level = 0.0
     for _ in range(4):
-        used, weight = 0.0, 0.0
-        for at in range(links.start[link], links.start[link] + links.count[link]):
+        taken, weight = 0.0, 0.0
+        for at in range(links.start[link], links.start[link] + links.used[link]):
             hop = links.hops[at]
             flow = flows.of[hop]
             if level_of(flows, flow) < level:
-                used += flows.rate[flow] * flows.share[hop]
+                taken += flows.rate[flow] * flows.share[hop]
             else:
                 weight += flows.weight[flow] * flows.share[hop]
-        higher = (links.capacity[link] - used) / weight if weight > 0 else level
+        higher = (links.capacity[link] - taken) / weight if weight > 0 else level
         if higher <= level:
             break
         level = higher
@@ -211,7 +233,7 @@ def _component(flows: Flows, links: Links, changes: Changes, first: int, lowest:
     while looked < found_links:
         link = changes.links[looked]
         looked += 1
-        for at in range(links.start[link], links.start[link] + links.count[link]):
+        for at in range(links.start[link], links.start[link] + links.used[link]):
             flow = flows.of[links.hops[at]]
             if changes.flow_stamp[flow] == stamp or level_of(flows, flow) < lowest:
                 continue
@@ -237,7 +259,7 @@ def _fill(flows: Flows, links: Links, changes: Changes, link_count: int, flow_co
         changes.position[link] = i
         changes.lowered_stamp[i] = 0
         left[i], weight[i], users[i] = links.capacity[link], 0.0, 0
-        for at in range(links.start[link], links.start[link] + links.count[link]):
+        for at in range(links.start[link], links.start[link] + links.used[link]):
             hop = links.hops[at]
             flow = flows.of[hop]
             if changes.flow_stamp[flow] == stamp:
@@ -254,7 +276,7 @@ def _fill(flows: Flows, links: Links, changes: Changes, link_count: int, flow_co
             if level[i] < level[narrowest]:
                 narrowest = i
         link, lowest, lowered = changes.links[narrowest], level[narrowest], 0
-        for at in range(links.start[link], links.start[link] + links.count[link]):
+        for at in range(links.start[link], links.start[link] + links.used[link]):
             flow = flows.of[links.hops[at]]
             if changes.flow_stamp[flow] != stamp:
                 continue

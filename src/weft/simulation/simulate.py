@@ -27,7 +27,7 @@ from weft.simulation.engine import (
 )
 from weft.simulation.heap import empty_heap
 from weft.simulation.result import Simulation
-from weft.simulation.sharing import new_changes, new_flows, new_links
+from weft.simulation.sharing import Floats, new_changes, new_flows, new_links
 
 Channel = Literal["fifo", "shared"]
 _EVENTS_BETWEEN_REPORTS = 200_000
@@ -64,17 +64,21 @@ def simulate(
     weight = _weights(routes, rtt_weights)[flow_route]
     weight[len(channel_pair) :] *= [b.flows for b in backgrounds]
     sources = pairs[0][channel_pair]
-    work = _work(schedule, network, nbytes, parts, sources, routes.latency[channel_pair], starts, order, add_seconds_per_byte)
+    work = _work(
+        schedule, network, nbytes, parts, sources, routes.latency[channel_pair], starts, order, add_seconds_per_byte
+    )
     events = conditions.events(network, len(channel_pair))
     record, seconds = _run(work, events, routes, flow_route, weight, network, len(parts.write_start) - 1, progress)
-    started, ended, limiter = (np.empty_like(column) for column in record[:3])
-    started[order], ended[order], limiter[order] = record[:3]
+    started, ended, limiter = np.empty_like(record.started), np.empty_like(record.ended), np.empty_like(record.limiter)
+    started[order], ended[order], limiter[order] = record.started, record.ended, record.limiter
     return Simulation(schedule, network, nbytes, seconds, started, ended, limiter, channel)
 
 
 def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, add_cost: float) -> None:
     if schedule.workers != len(network.workers):
-        raise InputError(f"the schedule is for {schedule.workers} workers, but {network.name!r} has {len(network.workers)}")
+        raise InputError(
+            f"the schedule is for {schedule.workers} workers, but {network.name!r} has {len(network.workers)}"
+        )
     if not (math.isfinite(nbytes) and nbytes > 0):
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must be more than 0")
     if channel not in get_args(Channel):
@@ -127,7 +131,13 @@ def _reordered(parts: Entries, order: np.ndarray) -> Entries:
     new = np.empty_like(old)
     new[old] = np.arange(len(old))
     return Entries(
-        start, parts.read[old], parts.written[old], parts.needs[old], parts.turn[old], parts.write_start, new[parts.writes]
+        start,
+        parts.read[old],
+        parts.written[old],
+        parts.needs[old],
+        parts.turn[old],
+        parts.write_start,
+        new[parts.writes],
     )
 
 
@@ -166,13 +176,11 @@ def _run(
         if progress is not None:
             progress(int(clock.done[0]), transfers)
     if status != DONE:
-        raise SimulationError(_why_nothing_moves(record, channels, links.capacity, clock, network, transfers))
+        raise SimulationError(_why_nothing_moves(links.capacity, clock, network, transfers))
     return record, float(clock.finish[0])
 
 
-def _why_nothing_moves(
-    record: Record, channels: Channels, capacity: np.ndarray, clock: Clock, network: Network, transfers: int
-) -> str:
+def _why_nothing_moves(capacity: Floats, clock: Clock, network: Network, transfers: int) -> str:
     """Nothing moves for ever: name what is stopped."""
     stopped = [network.links[i].name for i in np.flatnonzero(capacity <= 0)]
     paused = [network.workers[i] for i in np.flatnonzero(clock.paused > 0)]
