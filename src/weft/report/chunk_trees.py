@@ -52,12 +52,10 @@ def _root(schedule: Schedule, chosen: NDArray[np.intp]) -> int | None:
     full = sum(held)
     if len(schedule.participants) == 1:
         return schedule.participants[0]
-    before = 0
     for i in chosen.tolist():
         source, destination = int(schedule.source[i]), int(schedule.destination[i])
-        sent = before if schedule.exchanges[i] else held[source]
-        before = held[destination]
-        held[destination] = sent if schedule.op[i] == COPY else held[destination] | sent
+        # The second of an exchange may take the first with it: it adds only what its destination has already.
+        held[destination] = held[source] if schedule.op[i] == COPY else held[destination] | held[source]
         if held[destination] == full:
             return destination
     return None

@@ -33,14 +33,14 @@ def layered_layout(network: Network) -> Layout:
     size = np.column_stack([widths, np.where(widths > _DOT, _SWITCH_HEIGHT, widths)])
     size[: len(place)] = row.width, row.height
     edge = edge_width(row)
-    left = float((x - size[:, 0] / 2).min())
+    left, right = _edges(row, x, size)
     arcs = _arcs_below(network, x)
     ground = _EDGE + names_height(row) + arcs + row.height / 2
-    y = _heights(rows, ground + row.height / 2, float(x.max()) - left)
+    y = _heights(rows, ground + row.height / 2, right - left)
     y[: len(place)] = ground
     at = np.column_stack([x - left + edge, y])
     regions = _regions(row, rows, at, size, ground - row.height / 2 - arcs, edge - left)
-    width = float((at[:, 0] + size[:, 0] / 2).max()) + edge
+    width = right - left + 2 * edge
     turned = np.arange(len(x)) < (len(place) if row.turned else 0)
     height = float(y.max()) + _arcs_above(network, at, rows.row) + 0.2
     return Layout(width, height, at, size, rows.row, row.labels + labels, turned, regions, circular=False)
@@ -60,6 +60,11 @@ def row_layout(network: Network, above: float, below: float) -> Layout:
     turned = np.full(count, row.turned)
     top = high + 0.1 * row.groups.levels + _EDGE
     return Layout(row.length + 2 * edge, top, at, size, none, row.labels, turned, regions, circular=False)
+
+
+def _edges(row: WorkerRow, x: Floats, size: Floats) -> tuple[float, float]:
+    """Where the leftmost node or region begins and the rightmost ends."""
+    return min(0.0, float((x - size[:, 0] / 2).min())), max(row.length, float((x + size[:, 0] / 2).max()))
 
 
 def _switch_labels(network: Network, rows: Rows) -> tuple[tuple[str, ...], Floats]:

@@ -27,12 +27,14 @@ class NodeLook:
     edge: str
     ink: str
     line: Literal["-", "--"] = "-"
+    least: float = 0.0
+    """the least size of a dot"""
 
 
 WORKER = NodeLook("#cfe3f5", "#3f6a94", "#14283c")
 INACTIVE = NodeLook(PAPER, "#8391a0", "#5c6875", "--")
 SWITCH = NodeLook("#4a5561", "#4a5561", PAPER)
-ROOT = NodeLook("#f0c419", "#7a5f00", "#2b2100")
+ROOT = NodeLook("#f0c419", "#7a5f00", "#2b2100", least=0.1)
 
 
 def looks_of(network: Network) -> list[NodeLook]:
@@ -80,7 +82,7 @@ def _draw_box(axes: Axes, layout: Layout, node: int, look: NodeLook) -> None:
 
 
 def _draw_dots(axes: Axes, layout: Layout, nodes: list[int], look: NodeLook) -> None:
-    sizes = layout.size[nodes]
+    sizes = np.maximum(layout.size[nodes], look.least)
     axes.add_collection(
         EllipseCollection(
             sizes[:, 0], sizes[:, 1], np.zeros(len(nodes)), units="x", offsets=layout.at[nodes],

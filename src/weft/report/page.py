@@ -118,7 +118,7 @@ def _figure(section: Section, number: int) -> str:
 
 def _inlined(svg: str, prefix: str, label: str) -> str:
     """An SVG document as part of a page: without its head, with ids of its own, and never larger than it was made."""
-    body = svg[svg.index("<svg") :].strip()
+    body = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :].strip(), count=1, flags=re.DOTALL)
     body = _TAG.sub(lambda tag: _own_ids(tag[0], prefix), body)
     width = re.match(r'<svg[^>]*?\swidth="([\d.]+(?:pt|px)?)"', body)
     most = f' style="max-width: {width[1]}"' if width else ""
