@@ -34,6 +34,7 @@ from weft.simulation.sharing import (
 
 RUNNING, DONE, STALLED = 0, 1, 2
 IDLE, WAITING, TRAVELLING, FLOWING, HELD = 0, 1, 2, 3, 4
+MISSING, ARRIVED, ADDING, ADDED = 0, 1, 2, 3
 LINK_CHANGES, WORKER_PAUSES, WORKER_RESUMES, BACKGROUND_STARTS, BACKGROUND_STOPS = 0, 1, 2, 3, 4
 
 
@@ -111,28 +112,44 @@ class Clock(NamedTuple):
     paused: Ints
 
 
+class State(NamedTuple):
+    """Everything that a running simulation consists of."""
+
+    work: Work
+    events: Disturbances
+    channels: Channels
+    cells: Cells
+    adders: Adders
+    flows: Flows
+    links: Links
+    changes: Changes
+    heap: Heap
+    record: Record
+    clock: Clock
+    rates: Floats
+    """space for rates that are being worked out"""
+    entry_transfer: Ints
+    """the transfer of every entry"""
+
+
 @compiled_in_place
-def _flow(
-    channel: int, work: Work, channels: Channels, flows: Flows, links: Links, changes: Changes, heap: Heap, clock: Clock
-) -> None:
+def _flow(state: State, channel: int) -> None:
     """The latency is over: the bytes of a channel's transfer begin to flow, if its worker is not paused."""
-    now = clock.now[0]
+    channels, flows, now = state.channels, state.flows, state.clock.now[0]
     if flows.remaining[channel] <= 0:
         channels.state[channel] = FLOWING
-        schedule_at(heap, channel, now)
-    elif clock.paused[work.channel_source[channel]] > 0:
+        schedule_at(state.heap, channel, now)
+    elif state.clock.paused[state.work.channel_source[channel]] > 0:
         channels.state[channel] = HELD
     else:
         channels.state[channel] = FLOWING
-        join(flows, links, changes, channel, now)
+        join(flows, state.links, state.changes, channel, now)
 
 
 @compiled_in_place
-def _begin(
-    channel: int, work: Work, channels: Channels, cells: Cells, flows: Flows, links: Links, changes: Changes, heap: Heap,
-    record: Record, clock: Clock,
-) -> None:  # fmt: skip
+def _begin(state: State, channel: int) -> None:
     """Start a channel's next transfer if its data is there; otherwise let the channel wait for the missing cell."""
+    work, channels, cells, flows, now = state.work, state.channels, state.cells, state.flows, state.clock.now[0]
     transfer = channels.following[channel]
     if transfer >= work.channel_start[channel + 1]:
         channels.state[channel] = IDLE
@@ -145,41 +162,30 @@ def _begin(
             cells.first_waiting[cell] = channel
             return
     channels.following[channel] = transfer + 1
-    record.started[transfer] = clock.now[0]
+    state.record.started[transfer] = now
     flows.remaining[channel] = work.size[transfer]
     flows.main_limiter[channel] = -1
     flows.votes[channel] = 0.0
     latency = work.channel_latency[channel]
     if latency > 0:
         channels.state[channel] = TRAVELLING
-        schedule_at(heap, channel, clock.now[0] + latency)
+        schedule_at(state.heap, channel, now + latency)
     else:
-        _flow(channel, work, channels, flows, links, changes, heap, clock)
+        _flow(state, channel)
 
 
 @compiled_in_place
-def _apply(
-    cell: int, work: Work, channels: Channels, cells: Cells, adders: Adders, flows: Flows, links: Links, changes: Changes,
-    heap: Heap, record: Record, clock: Clock, entry_transfer: Ints,
-) -> None:  # fmt: skip
+def _apply(state: State, cell: int) -> None:
     """Apply what has arrived at a cell, in the order of the list, and start what waited for it."""
+    work, cells = state.work, state.cells
     before = cells.applied[cell]
     while work.write_start[cell] + cells.applied[cell] < work.write_start[cell + 1]:
         entry = work.writes[work.write_start[cell] + cells.applied[cell]]
-        if cells.arrived[entry] == 0:
+        if cells.arrived[entry] == MISSING:
             break
-        if work.add_cost > 0 and cells.arrived[entry] < 3 and work.reduces[entry_transfer[entry]]:
-            if cells.arrived[entry] == 1:
-                cells.arrived[entry] = 2
-                clock.adding[0] += 1
-                worker = cell // work.chunks
-                adders.behind[entry] = -1
-                if adders.first[worker] < 0:
-                    adders.first[worker] = entry
-                    _add_next(worker, work, adders, heap, clock, entry_transfer, len(flows.joined))
-                else:
-                    adders.behind[adders.last[worker]] = entry
-                adders.last[worker] = entry
+        if work.add_cost > 0 and work.reduces[state.entry_transfer[entry]] and cells.arrived[entry] != ADDED:
+            if cells.arrived[entry] == ARRIVED:
+                _queue_addition(state, cell // work.chunks, entry)
             break
         cells.applied[cell] += 1
     if cells.applied[cell] == before:
@@ -187,146 +193,139 @@ def _apply(
     channel = cells.first_waiting[cell]
     cells.first_waiting[cell] = -1
     while channel >= 0:
-        following = channels.waits_behind[channel]
-        _begin(channel, work, channels, cells, flows, links, changes, heap, record, clock)
+        following = state.channels.waits_behind[channel]
+        _begin(state, channel)
         channel = following
 
 
 @compiled_in_place
-def _add_next(
-    worker: int, work: Work, adders: Adders, heap: Heap, clock: Clock, entry_transfer: Ints, first_adder: int
-) -> None:
-    entry = adders.first[worker]
-    transfer = entry_transfer[entry]
-    size = work.size[transfer] / (work.entry_start[transfer + 1] - work.entry_start[transfer])
-    schedule_at(heap, first_adder + worker, clock.now[0] + size * work.add_cost)
+def _queue_addition(state: State, worker: int, entry: int) -> None:
+    """Let a worker's adder do one entry, after those that it has already."""
+    adders = state.adders
+    state.cells.arrived[entry] = ADDING
+    state.clock.adding[0] += 1
+    adders.behind[entry] = -1
+    if adders.first[worker] < 0:
+        adders.first[worker] = entry
+        _add_next(state, worker)
+    else:
+        adders.behind[adders.last[worker]] = entry
+    adders.last[worker] = entry
 
 
 @compiled_in_place
-def _disturb(
-    i: int, events: Disturbances, work: Work, channels: Channels, flows: Flows, links: Links, changes: Changes, heap: Heap,
-    clock: Clock,
-) -> None:  # fmt: skip
-    """One timed event."""
-    now, kind, target = clock.now[0], events.kind[i], events.target[i]
-    if kind == LINK_CHANGES:
-        recapacitate(links, changes, target, events.value[i])
-    elif kind in (WORKER_PAUSES, WORKER_RESUMES):
-        was = clock.paused[target]
-        clock.paused[target] += 1 if kind == WORKER_PAUSES else -1
-        if (was > 0) == (clock.paused[target] > 0):
-            return
-        for k in range(work.by_source_start[target], work.by_source_start[target + 1]):
-            channel = work.by_source[k]
-            if kind == WORKER_PAUSES and channels.state[channel] == FLOWING and flows.joined[channel]:
-                settle(flows, channel, now)
-                leave(flows, links, changes, channel)
-                take_out(heap, channel)
-                channels.state[channel] = HELD
-            elif kind == WORKER_RESUMES and channels.state[channel] == HELD:
-                channels.state[channel] = FLOWING
-                join(flows, links, changes, channel, now)
-    elif kind == BACKGROUND_STARTS:
-        flows.remaining[target] = events.value[i]
-        join(flows, links, changes, target, now)
-    elif flows.joined[target]:
-        leave(flows, links, changes, target)
-        take_out(heap, target)
+def _add_next(state: State, worker: int) -> None:
+    transfer = state.entry_transfer[state.adders.first[worker]]
+    entries = state.work.entry_start[transfer + 1] - state.work.entry_start[transfer]
+    seconds = state.work.size[transfer] / entries * state.work.add_cost
+    schedule_at(state.heap, len(state.flows.joined) + worker, state.clock.now[0] + seconds)
 
 
 @compiled_in_place
-def _happen(
-    item: int, work: Work, channels: Channels, cells: Cells, adders: Adders, flows: Flows, links: Links, changes: Changes,
-    heap: Heap, record: Record, clock: Clock, entry_transfer: Ints,
-) -> None:  # fmt: skip
-    """The next event of a channel, a background flow or an adder."""
-    channel_count, flow_count = len(channels.state), len(flows.joined)
-    if item >= flow_count:
-        worker = item - flow_count
-        entry = adders.first[worker]
-        cells.arrived[entry] = 3
-        clock.adding[0] -= 1
-        clock.finish[0] = clock.now[0]
-        adders.first[worker] = adders.behind[entry]
-        if adders.first[worker] >= 0:
-            _add_next(worker, work, adders, heap, clock, entry_transfer, flow_count)
-        _apply(
-            work.written[entry],
-            work,
-            channels,
-            cells,
-            adders,
-            flows,
-            links,
-            changes,
-            heap,
-            record,
-            clock,
-            entry_transfer,
-        )
-        return
-    if item >= channel_count:
-        leave(flows, links, changes, item)
-        return
-    if channels.state[item] == TRAVELLING:
-        _flow(item, work, channels, flows, links, changes, heap, clock)
-        return
-    transfer = channels.following[item] - 1
-    settle(flows, item, clock.now[0])
-    if flows.joined[item]:
-        leave(flows, links, changes, item)
-    flows.remaining[item] = 0.0
-    record.ended[transfer] = clock.now[0]
-    record.limiter[transfer] = flows.main_limiter[item]
-    clock.done[0] += 1
-    clock.finish[0] = clock.now[0]
+def _added(state: State, worker: int) -> None:
+    """A worker's adder is done with an entry."""
+    entry = state.adders.first[worker]
+    state.cells.arrived[entry] = ADDED
+    state.clock.adding[0] -= 1
+    state.clock.finish[0] = state.clock.now[0]
+    state.adders.first[worker] = state.adders.behind[entry]
+    if state.adders.first[worker] >= 0:
+        _add_next(state, worker)
+    _apply(state, state.work.written[entry])
+
+
+@compiled_in_place
+def _arrived(state: State, channel: int) -> None:
+    """The last byte of a channel's transfer has arrived."""
+    work, flows, now = state.work, state.flows, state.clock.now[0]
+    transfer = state.channels.following[channel] - 1
+    settle(flows, channel, now)
+    if flows.joined[channel]:
+        leave(flows, state.links, state.changes, channel)
+    flows.remaining[channel] = 0.0
+    state.record.ended[transfer] = now
+    state.record.limiter[transfer] = flows.main_limiter[channel]
+    state.clock.done[0] += 1
+    state.clock.finish[0] = now
     for entry in range(work.entry_start[transfer], work.entry_start[transfer + 1]):
-        cells.arrived[entry] = 1
-        _apply(
-            work.written[entry],
-            work,
-            channels,
-            cells,
-            adders,
-            flows,
-            links,
-            changes,
-            heap,
-            record,
-            clock,
-            entry_transfer,
-        )
-    _begin(item, work, channels, cells, flows, links, changes, heap, record, clock)
+        state.cells.arrived[entry] = ARRIVED
+        _apply(state, work.written[entry])
+    _begin(state, channel)
 
 
 @compiled_in_place
-def advance(
-    work: Work, events: Disturbances, channels: Channels, cells: Cells, adders: Adders, flows: Flows, links: Links,
-    changes: Changes, heap: Heap, record: Record, clock: Clock, rates: Floats, entry_transfer: Ints, most_events: int,
-) -> int:  # fmt: skip
+def _happen(state: State, item: int) -> None:
+    """The next event of a channel, a background flow or an adder."""
+    if item >= len(state.flows.joined):
+        _added(state, item - len(state.flows.joined))
+    elif item >= len(state.channels.state):
+        leave(state.flows, state.links, state.changes, item)
+    elif state.channels.state[item] == TRAVELLING:
+        _flow(state, item)
+    else:
+        _arrived(state, item)
+
+
+@compiled_in_place
+def _pause_or_resume(state: State, worker: int, pauses: bool) -> None:
+    """What a worker sends stops, or goes on."""
+    work, channels, flows, now = state.work, state.channels, state.flows, state.clock.now[0]
+    was = state.clock.paused[worker]
+    state.clock.paused[worker] += 1 if pauses else -1
+    if (was > 0) == (state.clock.paused[worker] > 0):
+        return
+    for k in range(work.by_source_start[worker], work.by_source_start[worker + 1]):
+        channel = work.by_source[k]
+        if pauses and channels.state[channel] == FLOWING and flows.joined[channel]:
+            settle(flows, channel, now)
+            leave(flows, state.links, state.changes, channel)
+            take_out(state.heap, channel)
+            channels.state[channel] = HELD
+        elif not pauses and channels.state[channel] == HELD:
+            channels.state[channel] = FLOWING
+            join(flows, state.links, state.changes, channel, now)
+
+
+@compiled_in_place
+def _disturb(state: State, i: int) -> None:
+    """One timed event."""
+    kind, target, value = state.events.kind[i], state.events.target[i], state.events.value[i]
+    if kind == LINK_CHANGES:
+        recapacitate(state.links, state.changes, target, value)
+    elif kind in (WORKER_PAUSES, WORKER_RESUMES):
+        _pause_or_resume(state, target, kind == WORKER_PAUSES)
+    elif kind == BACKGROUND_STARTS:
+        state.flows.remaining[target] = value
+        join(state.flows, state.links, state.changes, target, state.clock.now[0])
+    elif state.flows.joined[target]:
+        leave(state.flows, state.links, state.changes, target)
+        take_out(state.heap, target)
+
+
+@compiled_in_place
+def advance(state: State, most_events: int) -> int:
     """Run until everything is done, nothing can move any more, or so many events have happened."""
+    heap, clock, times = state.heap, state.clock, state.events.time
     if clock.now[0] < 0:
         clock.now[0] = 0.0
-        for channel in range(len(channels.state)):
-            _begin(channel, work, channels, cells, flows, links, changes, heap, record, clock)
-        share_again(flows, links, changes, heap, rates, 0.0)
-    total = len(work.size)
+        for channel in range(len(state.channels.state)):
+            _begin(state, channel)
+        share_again(state.flows, state.links, state.changes, heap, state.rates, 0.0)
     for _ in range(most_events):
-        if clock.done[0] == total and clock.adding[0] == 0:
+        if clock.done[0] == len(state.work.size) and clock.adding[0] == 0:
             return DONE
         now = heap.time[heap.items[0]] if heap.size[0] > 0 else np.inf
-        following = clock.next_event[0]
-        if following < len(events.time):
-            now = min(now, events.time[following])
+        if clock.next_event[0] < len(times):
+            now = min(now, times[clock.next_event[0]])
         if now == np.inf:
             return STALLED
         clock.now[0] = now
-        while clock.next_event[0] < len(events.time) and events.time[clock.next_event[0]] <= now:
-            _disturb(clock.next_event[0], events, work, channels, flows, links, changes, heap, clock)
+        while clock.next_event[0] < len(times) and times[clock.next_event[0]] <= now:
+            _disturb(state, clock.next_event[0])
             clock.next_event[0] += 1
         while heap.size[0] > 0 and heap.time[heap.items[0]] <= now:
             item = heap.items[0]
             take_out(heap, item)
-            _happen(item, work, channels, cells, adders, flows, links, changes, heap, record, clock, entry_transfer)
-        share_again(flows, links, changes, heap, rates, now)
+            _happen(state, item)
+        share_again(state.flows, state.links, state.changes, heap, state.rates, now)
     return RUNNING

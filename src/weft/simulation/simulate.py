@@ -22,6 +22,7 @@ from weft.simulation.engine import (
     Clock,
     Disturbances,
     Record,
+    State,
     Work,
     advance,
 )
@@ -150,34 +151,53 @@ def _run(
     np.cumsum(lengths, out=start[1:])
     hop = np.repeat(routes.start[flow_route] - start[:-1], lengths) + np.arange(start[-1])
     flows = new_flows(start, routes.links[hop], routes.share[hop], weight)
-    links = new_links(network.graph.bandwidth, flows.link)
-    changes = new_changes(len(network.links), len(flow_route))
     channel_count, worker_count, transfers = len(work.channel_source), len(network.workers), len(work.size)
-    channels = Channels(
-        np.zeros(channel_count, np.int8), work.channel_start[:-1].copy(), np.full(channel_count, -1, np.int32)
+    state = State(
+        work=work,
+        events=events,
+        channels=Channels(
+            state=np.zeros(channel_count, np.int8),
+            following=work.channel_start[:-1].copy(),
+            waits_behind=np.full(channel_count, -1, np.int32),
+        ),
+        cells=Cells(
+            applied=np.zeros(cell_count, np.int32),
+            first_waiting=np.full(cell_count, -1, np.int32),
+            arrived=np.zeros(len(work.read), np.int8),
+        ),
+        adders=Adders(
+            first=np.full(worker_count, -1, np.int64),
+            last=np.full(worker_count, -1, np.int64),
+            behind=np.zeros(len(work.read) if work.add_cost > 0 else 1, np.int64),
+        ),
+        flows=flows,
+        links=new_links(network.graph.bandwidth, flows.link),
+        changes=new_changes(len(network.links), len(flow_route)),
+        heap=empty_heap(len(flow_route) + worker_count),
+        record=Record(
+            started=np.full(transfers, np.nan),
+            ended=np.full(transfers, np.nan),
+            limiter=np.full(transfers, -1, np.int32),
+        ),
+        clock=Clock(
+            now=np.full(1, -1.0),
+            done=np.zeros(1, np.int64),
+            adding=np.zeros(1, np.int64),
+            finish=np.zeros(1),
+            next_event=np.zeros(1, np.int64),
+            paused=np.zeros(worker_count, np.int32),
+        ),
+        rates=np.zeros(len(flow_route)),
+        entry_transfer=np.repeat(np.arange(transfers, dtype=np.int32), np.diff(work.entry_start)),
     )
-    cells = Cells(np.zeros(cell_count, np.int32), np.full(cell_count, -1, np.int32), np.zeros(len(work.read), np.int8))
-    queue = len(work.read) if work.add_cost > 0 else 1
-    adders = Adders(np.full(worker_count, -1, np.int64), np.full(worker_count, -1, np.int64), np.zeros(queue, np.int64))
-    heap = empty_heap(len(flow_route) + worker_count)
-    record = Record(np.full(transfers, np.nan), np.full(transfers, np.nan), np.full(transfers, -1, np.int32))
-    clock = Clock(
-        np.full(1, -1.0), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64),
-        np.zeros(worker_count, np.int32),
-    )  # fmt: skip
-    entry_transfer = np.repeat(np.arange(transfers, dtype=np.int32), np.diff(work.entry_start))
-    rates = np.zeros(len(flow_route))
     status = RUNNING
     while status == RUNNING:
-        status = advance(
-            work, events, channels, cells, adders, flows, links, changes, heap, record, clock, rates, entry_transfer,
-            _EVENTS_BETWEEN_REPORTS,
-        )  # fmt: skip
+        status = advance(state, _EVENTS_BETWEEN_REPORTS)
         if progress is not None:
-            progress(int(clock.done[0]), transfers)
+            progress(int(state.clock.done[0]), transfers)
     if status != DONE:
-        raise SimulationError(_why_nothing_moves(links.capacity, clock, network, transfers))
-    return record, float(clock.finish[0])
+        raise SimulationError(_why_nothing_moves(state.links.capacity, state.clock, network, transfers))
+    return state.record, float(state.clock.finish[0])
 
 
 def _why_nothing_moves(capacity: Floats, clock: Clock, network: Network, transfers: int) -> str:
