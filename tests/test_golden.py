@@ -19,7 +19,7 @@ BY_NAME = {case.name: case for case in CASES}
 def difference(case: Case, **changes: Any) -> float:
     """How far our time is from SimGrid's, relative to SimGrid's."""
     network = case.network()
-    options: dict[str, Any] = {"rtt_weights": True, **changes}
+    options: dict[str, Any] = {"rtt_weights": True, "channel": "blocking", **changes}
     seconds = weft.simulate(case.schedule(network), network, NBYTES, **options).seconds
     return seconds / SECONDS[case.name] - 1
 

@@ -13,6 +13,7 @@ from reference import reference_seconds
 from strategies import networks, random_networks
 from weft import Network, Schedule
 from weft.collectives import COLLECTIVES
+from weft.simulation.simulate import Channel
 
 any_collective = st.sampled_from(sorted(COLLECTIVES))
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -34,22 +35,21 @@ def test_every_collective_is_proved_and_simulated_within_its_limits(name: str, n
     assert sum(result.held_up_by.values()) == pytest.approx(1.0 if len(schedule) else 0.0, rel=1e-6)
 
 
-@settings(relaxed, max_examples=60)
+@settings(relaxed, max_examples=80)
 @given(
     network=random_networks(most_workers=6),
     name=any_collective,
     segments=st.integers(1, 3),
-    shared=st.booleans(),
+    channel=st.sampled_from(["stream", "blocking", "shared"]),
     rtt=st.booleans(),
 )
 def test_the_simulator_agrees_with_the_obvious_one(
-    network: Network, name: str, segments: int, shared: bool, rtt: bool
+    network: Network, name: str, segments: int, channel: Channel, rtt: bool
 ) -> None:
     schedule = COLLECTIVES[name](network).segmented(segments)
-    result = weft.simulate(schedule, network, 1e7, channel="shared" if shared else "fifo", rtt_weights=rtt)
-    assert result.seconds == pytest.approx(
-        reference_seconds(schedule, network, 1e7, shared=shared, rtt_weights=rtt), rel=1e-6
-    )
+    result = weft.simulate(schedule, network, 1e7, channel=channel, rtt_weights=rtt)
+    expected = reference_seconds(schedule, network, 1e7, channel=channel, rtt_weights=rtt)
+    assert result.seconds == pytest.approx(expected, rel=1e-6)
 
 
 @settings(relaxed, max_examples=40)

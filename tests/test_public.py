@@ -21,6 +21,7 @@ LAYERS = [
     {"network"},
     {"schedule", "schedule_text", "dependencies"},
     {"proof", "bounds"},
+    {"msccl", "chakra"},
     {"packing"},
     {"collectives"},
     {"simulation"},

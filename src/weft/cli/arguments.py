@@ -66,9 +66,9 @@ def add_simulator(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the simulator")
     group.add_argument(
         "--channel",
-        choices=("fifo", "shared"),
-        default="fifo",
-        help="between two workers: one transfer after the other, or all that are ready at once",
+        choices=("stream", "blocking", "shared"),
+        default="stream",
+        help="between two workers: the next transfer when the one before has left (stream) or arrived (blocking), or all at once",
     )
     group.add_argument(
         "--rtt-weights", action="store_true", help="share bandwidth in inverse proportion to latency, as TCP tends to"

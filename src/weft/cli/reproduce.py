@@ -79,7 +79,7 @@ def rows_of_figure_4(rows: list[Any]) -> list[list[str]]:
 
 
 def rows_of_figure_5(rows: list[Any]) -> list[list[str]]:
-    names = {"fifo": "one at a time", "shared": "all that are ready"}
+    names = {"stream": "one at a time", "shared": "all that are ready"}
     table = [["messages of a channel", "k", "PS", "ring", "RAT"]]
     for row in rows:
         table.append(

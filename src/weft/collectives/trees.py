@@ -14,19 +14,24 @@ Parents = NDArray[np.int32]
 
 def tree_schedule(parents: Parents, weights: NDArray[np.int64], participants: tuple[int, ...], name: str) -> Schedule:
     """Tree ``i`` carries chunk ``i``. Leaves send first, level by level; the trees take turns within a level."""
-    depth = tree_depths(parents)
-    tree, rank = np.nonzero(parents >= 0)
-    level = depth[tree, rank]
-    parent = parents[tree, rank]
-    up = np.lexsort((rank, tree, -level))
-    down = np.lexsort((rank, tree, level))
+    return paired_tree_schedule(parents, parents, weights, participants, name)
+
+
+def paired_tree_schedule(
+    up: Parents, down: Parents, weights: NDArray[np.int64], participants: tuple[int, ...], name: str
+) -> Schedule:
+    """Chunk ``i`` is reduced along tree ``up[i]`` and broadcast along ``down[i]``, which has the same root."""
+    up_tree, up_rank = np.nonzero(up >= 0)
+    first = np.lexsort((up_rank, up_tree, -tree_depths(up)[up_tree, up_rank]))
+    down_tree, down_rank = np.nonzero(down >= 0)
+    second = np.lexsort((down_rank, down_tree, tree_depths(down)[down_tree, down_rank]))
     return Schedule.of(
-        parents.shape[1],
+        up.shape[1],
         weights,
-        source=np.concatenate([rank[up], parent[down]]),
-        destination=np.concatenate([parent[up], rank[down]]),
-        chunk=np.concatenate([tree[up], tree[down]]),
-        op=np.repeat([REDUCE, COPY], len(tree)),
+        source=np.concatenate([up_rank[first], down[down_tree, down_rank][second]]),
+        destination=np.concatenate([up[up_tree, up_rank][first], down_rank[second]]),
+        chunk=np.concatenate([up_tree[first], down_tree[second]]),
+        op=np.repeat([REDUCE, COPY], [len(first), len(second)]),
         participants=participants,
         name=name,
     )

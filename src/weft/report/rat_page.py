@@ -70,7 +70,7 @@ def _draw_figure_4(panels: list[Axes], rows: list[Oversubscribed]) -> None:
 
 
 def _draw_figure_5(panels: list[Axes], rows: list[Paused]) -> None:
-    titles = {"fifo": "one message of a channel at a time", "shared": "all ready messages share a channel"}
+    titles = {"stream": "one message of a channel at a time", "shared": "all ready messages share a channel"}
     for axes, (channel, title) in zip(panels, titles.items(), strict=True):
         chosen = [row for row in rows if row.channel == channel]
         places = range(len(chosen))

@@ -15,6 +15,7 @@ from weft.network import Network, spine_leaf, two_tier
 from weft.proof import verify
 from weft.schedule import Schedule
 from weft.simulation import Conditions, Slow, rotating_pauses, simulate
+from weft.simulation.simulate import Channel
 
 NBYTES = 97_000_000
 """ResNet-50, as the paper gives it."""
@@ -89,7 +90,8 @@ def figure_5(progress: Progress = _silent) -> list[Paused]:
     network = two_tier(2, 32, 40 * GBIT, latency=LATENCY)
     schemes = [parameter_server(network), ring(network), rat(network)]
     rows: list[Paused] = []
-    for channel in ("fifo", "shared"):
+    channels: tuple[Channel, Channel] = ("stream", "shared")
+    for channel in channels:
         calm = [_seconds(scheme, network, channel=channel) for scheme in schemes]
         for paused in PAUSED:
             progress(len(rows), 2 * len(PAUSED))
@@ -102,13 +104,13 @@ def figure_5(progress: Progress = _silent) -> list[Paused]:
 
 
 def _seconds(
-    schedule: Schedule, network: Network, conditions: Conditions | None = None, channel: str = "fifo"
+    schedule: Schedule, network: Network, conditions: Conditions | None = None, channel: Channel = "stream"
 ) -> float:
     verify(schedule)
-    return simulate(schedule, network, NBYTES, conditions, channel="shared" if channel == "shared" else "fifo").seconds
+    return simulate(schedule, network, NBYTES, conditions, channel=channel).seconds
 
 
-def _paused_seconds(schedule: Schedule, network: Network, paused: int, channel: str, seed: int) -> float:
+def _paused_seconds(schedule: Schedule, network: Network, paused: int, channel: Channel, seed: int) -> float:
     """Pauses are drawn for longer and longer until they outlast the run."""
     horizon = 1.0
     while True:
@@ -121,7 +123,7 @@ def _paused_seconds(schedule: Schedule, network: Network, paused: int, channel: 
 
 def summary(oversubscribed: list[Oversubscribed], paused: list[Paused]) -> dict[str, float]:
     """Our counterparts of the paper's numbers, and those that explain the difference."""
-    fifo = [row for row in paused if row.channel == "fifo" and row.paused]
+    in_turn = [row for row in paused if row.channel == "stream" and row.paused]
     shared = [row for row in paused if row.channel == "shared" and row.paused]
     return {
         "ps_over_rat": fmean(row.parameter_server / row.rat for row in oversubscribed),
@@ -132,9 +134,9 @@ def summary(oversubscribed: list[Oversubscribed], paused: list[Paused]) -> dict[
         "pipelined_rat_ahead_of_ring": fmean(row.rat_pipelined < row.ring for row in oversubscribed),
         "ring_over_rat": fmean(row.ring / row.rat for row in oversubscribed),
         "ring_over_pipelined_rat": fmean(row.ring / row.rat_pipelined for row in oversubscribed),
-        "ring_slowdown": max(row.ring for row in fifo),
+        "ring_slowdown": max(row.ring for row in in_turn),
         "ring_slowdown_shared": max(row.ring for row in shared),
-        "ring_over_rat_paused": fmean(row.ring / row.rat for row in fifo),
+        "ring_over_rat_paused": fmean(row.ring / row.rat for row in in_turn),
         "ring_over_rat_paused_shared": fmean(row.ring / row.rat for row in shared),
     }
 

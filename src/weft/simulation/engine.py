@@ -3,9 +3,10 @@
 One heap of times; whatever happens at exactly the same time is handled together, and sharing is recomputed once
 afterwards. Times that are nearly the same are never merged: on a chain of dependent transfers the error would add up.
 
-A channel carries its transfers in order, one after the other: the next begins when the last byte of the one before has
-arrived. A transfer first waits for its route's latency and then takes its share of bandwidth. Every channel is a flow;
-background flows come behind the channels, and the workers' adders behind those, in the numbering of the heap.
+A channel carries its transfers in order, one after the other. On a streaming channel a transfer takes its share of
+bandwidth, and its last byte arrives after the route's latency; the next begins when that byte has left. On a blocking
+channel the latency comes first, and the next begins when the last byte has arrived. Every channel is a flow; behind the
+channels, in the numbering of the heap, come background flows, the workers' adders, and what is under way on each channel.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Work(NamedTuple):
     by_source_start: Longs
     by_source: Ints
     chunks: int
+    streams: bool
+    """whether a channel's next transfer may follow the one before at once"""
     add_cost: float
     """seconds per byte that a worker needs to add"""
 
@@ -75,7 +78,9 @@ class Disturbances(NamedTuple):
 class Channels(NamedTuple):
     state: Bytes
     following: Longs
-    """the next transfer of a channel"""
+    """the next transfer to be sent"""
+    landing: Longs
+    """the next transfer to arrive"""
     waits_behind: Ints
     """the next channel that waits for the same cell, or -1"""
 
@@ -96,6 +101,8 @@ class Adders(NamedTuple):
 
 class Record(NamedTuple):
     started: Floats
+    sent: Floats
+    """when the last byte left"""
     ended: Floats
     limiter: Ints
 
@@ -167,7 +174,7 @@ def _begin(state: State, channel: int) -> None:
     flows.main_limiter[channel] = -1
     flows.votes[channel] = 0.0
     latency = work.channel_latency[channel]
-    if latency > 0:
+    if latency > 0 and not work.streams:
         channels.state[channel] = TRAVELLING
         schedule_at(state.heap, channel, now + latency)
     else:
@@ -235,35 +242,60 @@ def _added(state: State, worker: int) -> None:
 
 
 @compiled_in_place
-def _arrived(state: State, channel: int) -> None:
-    """The last byte of a channel's transfer has arrived."""
-    work, flows, now = state.work, state.flows, state.clock.now[0]
+def _sent(state: State, channel: int) -> None:
+    """The last byte of a channel's transfer has left, and on a blocking channel it has arrived with that."""
+    flows, now, latency = state.flows, state.clock.now[0], state.work.channel_latency[channel]
     transfer = state.channels.following[channel] - 1
     settle(flows, channel, now)
     if flows.joined[channel]:
         leave(flows, state.links, state.changes, channel)
     flows.remaining[channel] = 0.0
-    state.record.ended[transfer] = now
+    state.record.sent[transfer] = now
     state.record.limiter[transfer] = flows.main_limiter[channel]
-    state.clock.done[0] += 1
-    state.clock.finish[0] = now
-    for entry in range(work.entry_start[transfer], work.entry_start[transfer + 1]):
-        state.cells.arrived[entry] = ARRIVED
-        _apply(state, work.written[entry])
+    if not state.work.streams or latency == 0:
+        _arrived(state, channel)
+    elif state.channels.landing[channel] == transfer:
+        schedule_at(state.heap, _arrival(state, channel), now + latency)
     _begin(state, channel)
 
 
 @compiled_in_place
+def _arrival(state: State, channel: int) -> int:
+    """The number in the heap of what is under way on a channel."""
+    return len(state.flows.joined) + len(state.clock.paused) + channel
+
+
+@compiled_in_place
+def _arrived(state: State, channel: int) -> None:
+    """The last byte of the transfer that is first under way on a channel has arrived."""
+    work, channels, now = state.work, state.channels, state.clock.now[0]
+    transfer = channels.landing[channel]
+    channels.landing[channel] = transfer + 1
+    state.record.ended[transfer] = now
+    state.clock.done[0] += 1
+    state.clock.finish[0] = now
+    sent = state.record.sent[transfer + 1] if transfer + 1 < channels.following[channel] else np.nan
+    if sent <= now:
+        schedule_at(state.heap, _arrival(state, channel), sent + work.channel_latency[channel])
+    for entry in range(work.entry_start[transfer], work.entry_start[transfer + 1]):
+        state.cells.arrived[entry] = ARRIVED
+        _apply(state, work.written[entry])
+
+
+@compiled_in_place
 def _happen(state: State, item: int) -> None:
-    """The next event of a channel, a background flow or an adder."""
-    if item >= len(state.flows.joined):
-        _added(state, item - len(state.flows.joined))
+    """The next event of a channel, a background flow, an adder, or of what is under way on a channel."""
+    flows, workers = len(state.flows.joined), len(state.clock.paused)
+    if item >= flows + workers:
+        _arrived(state, item - flows - workers)
+    elif item >= flows:
+        _added(state, item - flows)
     elif item >= len(state.channels.state):
         leave(state.flows, state.links, state.changes, item)
     elif state.channels.state[item] == TRAVELLING:
         _flow(state, item)
     else:
-        _arrived(state, item)
+        _sent(state, item)
 
 
 @compiled_in_place

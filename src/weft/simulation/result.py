@@ -18,7 +18,10 @@ from weft.units import format_seconds
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transfer on the critical path: it began when the step before it had ended."""
+    """One transfer on the critical path: it began when the step before it had ended.
+
+    A step ends when its last byte has arrived or, if the next step waited for nothing but the channel, when it has left.
+    """
 
     transfer: int
     start: float
@@ -37,11 +40,13 @@ class Simulation:
     seconds: float
     started: NDArray[np.float64]
     """when each transfer was first ready to be sent"""
+    sent: NDArray[np.float64]
+    """when its last byte had left"""
     ended: NDArray[np.float64]
     """when its last byte had arrived"""
     limiter: NDArray[np.int32] = field(repr=False)
     """the number of the link that held each transfer back for most of its time, or -1"""
-    channel: str = "fifo"
+    channel: str = "stream"
 
     @cached_property
     def bytes_on_links(self) -> NDArray[np.float64]:
@@ -89,28 +94,30 @@ class Simulation:
         """The chain of transfers that the end had to wait for, from the start on."""
         if not len(self.schedule):
             return ()
-        return tuple(self._step(i) for i in self._chain())
+        return tuple(self._step(i, end) for i, end in self._chain())
 
-    def _step(self, i: int) -> Step:
+    def _step(self, i: int, end: float) -> Step:
         link = None if self.limiter[i] < 0 else self.network.links[self.limiter[i]].name
-        return Step(i, float(self.started[i]), float(self.ended[i]), link)
+        return Step(i, float(self.started[i]), end, link)
 
-    def _chain(self) -> list[int]:
-        """Backwards from the last arrival: before each transfer, whichever it waited for longest."""
+    def _chain(self) -> list[tuple[int, float]]:
+        """Transfers and their ends, backwards from the last arrival: before each, whichever it waited for longest."""
         parts = entries(self.schedule)
         transfer_of = np.repeat(np.arange(len(self.schedule)), self.schedule.span)
-        before = self._before_in_channel() if self.channel == "fifo" else np.full(len(self.schedule), -1)
+        before = self._before_in_channel() if self.channel != "shared" else np.full(len(self.schedule), -1)
+        free = self.sent if self.channel == "stream" else self.ended
         here = int(np.argmax(self.ended))
-        chain = [here]
+        chain = [(here, float(self.ended[here]))]
         while self.started[here] > 0:
-            candidates = [int(before[here])] if before[here] >= 0 else []
+            causes = [(float(free[before[here]]), int(before[here]))] if before[here] >= 0 else []
             for entry in range(parts.start[here], parts.start[here + 1]):
                 first = parts.write_start[parts.read[entry]]
-                candidates += transfer_of[parts.writes[first : first + parts.needs[entry]]].tolist()
-            if not candidates:
+                writes = transfer_of[parts.writes[first : first + parts.needs[entry]]]
+                causes += [(float(self.ended[i]), int(i)) for i in writes]
+            if not causes:
                 break
-            here = max(candidates, key=lambda i: float(self.ended[i]))
-            chain.append(here)
+            end, here = max(causes)
+            chain.append((here, end))
         return chain[::-1]
 
     def _before_in_channel(self) -> NDArray[np.int64]:
@@ -129,14 +136,12 @@ class Simulation:
         path = self.critical_path
         covered = 0.0
         for step in path:
-            latency = self._latency(step.transfer)
-            sending = max(0.0, step.end - step.start - latency)
+            sending = max(0.0, min(step.end, float(self.sent[step.transfer])) - step.start)
+            if self.channel != "stream":
+                sending = max(0.0, sending - self._latency(step.transfer))
             covered += step.end - step.start
-            parts["latency"] += (step.end - step.start) - sending
-            if step.link is not None:
-                parts[step.link] += sending
-            else:
-                parts["latency"] += sending
+            parts["latency"] += step.end - step.start - sending
+            parts[step.link or "latency"] += sending
         parts["waiting"] = max(0.0, self.seconds - covered)
         whole = self.seconds or 1.0
         shares = {name: time / whole for name, time in parts.items() if time > 1e-12 * whole}

@@ -30,7 +30,7 @@ from weft.simulation.heap import empty_heap
 from weft.simulation.result import Simulation
 from weft.simulation.sharing import Floats, new_changes, new_flows, new_links
 
-Channel = Literal["fifo", "shared"]
+Channel = Literal["stream", "blocking", "shared"]
 _EVENTS_BETWEEN_REPORTS = 200_000
 
 
@@ -40,15 +40,16 @@ def simulate(
     nbytes: float,
     conditions: Conditions | None = None,
     *,
-    channel: Channel = "fifo",
+    channel: Channel = "stream",
     rtt_weights: bool = False,
     add_seconds_per_byte: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Simulation:
     """Run a schedule for a tensor of ``nbytes`` on a network, flow by flow.
 
-    ``channel="fifo"`` is the rule of a schedule: from one worker to another, one transfer after the other. ``"shared"``
-    lets all transfers between two workers that are ready share the route, as if each had its own connection.
+    ``channel`` says how transfers from one worker to another follow each other. ``"stream"``: one after the other, and the
+    next begins when the last byte of the one before has left, as on a connection. ``"blocking"``: when it has arrived, as
+    if each waited for an answer. ``"shared"``: all that are ready share the route, as if each had its own connection.
     ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``progress`` is called
     now and then with the number of transfers done and of all.
     """
@@ -65,14 +66,15 @@ def simulate(
     weight = _weights(routes, rtt_weights)[flow_route]
     weight[len(channel_pair) :] *= [b.flows for b in backgrounds]
     sources = pairs[0][channel_pair]
-    work = _work(
-        schedule, network, nbytes, parts, sources, routes.latency[channel_pair], starts, order, add_seconds_per_byte
-    )
+    latency = routes.latency[channel_pair]
+    streams = channel == "stream"
+    work = _work(schedule, network, nbytes, parts, sources, latency, starts, order, streams, add_seconds_per_byte)
     events = conditions.events(network, len(channel_pair))
     record, seconds = _run(work, events, routes, flow_route, weight, network, len(parts.write_start) - 1, progress)
-    started, ended, limiter = np.empty_like(record.started), np.empty_like(record.ended), np.empty_like(record.limiter)
-    started[order], ended[order], limiter[order] = record.started, record.ended, record.limiter
-    return Simulation(schedule, network, nbytes, seconds, started, ended, limiter, channel)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    times = record.started[back], record.sent[back], record.ended[back]
+    return Simulation(schedule, network, nbytes, seconds, *times, record.limiter[back], channel)
 
 
 def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, add_cost: float) -> None:
@@ -83,7 +85,7 @@ def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, ad
     if not (math.isfinite(nbytes) and nbytes > 0):
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must be more than 0")
     if channel not in get_args(Channel):
-        raise InputError(f"the channel {channel!r} is unknown: use fifo or shared")
+        raise InputError(f"the channel {channel!r} is unknown: use stream, blocking or shared")
     if not (math.isfinite(add_cost) and add_cost >= 0):
         raise InputError(f"an adding cost of {add_cost} seconds per byte is not possible: it must be 0 or more")
 
@@ -111,7 +113,7 @@ def _weights(routes: Routes, by_round_trip: bool) -> np.ndarray:
 
 def _work(
     schedule: Schedule, network: Network, nbytes: float, parts: Entries, sources: np.ndarray, latency: np.ndarray,
-    starts: np.ndarray, order: np.ndarray, add_cost: float,
+    starts: np.ndarray, order: np.ndarray, streams: bool, add_cost: float,
 ) -> Work:  # fmt: skip
     by_source_start = np.zeros(len(network.workers) + 1, dtype=np.int64)
     np.cumsum(np.bincount(sources, minlength=len(network.workers)), out=by_source_start[1:])
@@ -119,7 +121,7 @@ def _work(
         parts.start, parts.read, parts.written, parts.needs, parts.write_start, parts.writes,
         schedule.transfer_bytes(nbytes)[order], (schedule.op == REDUCE)[order], starts.astype(np.int64),
         sources.astype(np.int32), np.ascontiguousarray(latency), by_source_start,
-        np.argsort(sources, kind="stable").astype(np.int32), len(schedule.chunk_weights), float(add_cost),
+        np.argsort(sources, kind="stable").astype(np.int32), len(schedule.chunk_weights), streams, float(add_cost),
     )  # fmt: skip
 
 
@@ -158,6 +160,7 @@ def _run(
         channels=Channels(
             state=np.zeros(channel_count, np.int8),
             following=work.channel_start[:-1].copy(),
+            landing=work.channel_start[:-1].copy(),
             waits_behind=np.full(channel_count, -1, np.int32),
         ),
         cells=Cells(
@@ -173,9 +176,10 @@ def _run(
         flows=flows,
         links=new_links(network.graph.bandwidth, flows.link),
         changes=new_changes(len(network.links), len(flow_route)),
-        heap=empty_heap(len(flow_route) + worker_count),
+        heap=empty_heap(len(flow_route) + worker_count + channel_count),
         record=Record(
             started=np.full(transfers, np.nan),
+            sent=np.full(transfers, np.nan),
             ended=np.full(transfers, np.nan),
             limiter=np.full(transfers, -1, np.int32),
         ),

@@ -1,0 +1,78 @@
+"""The workers' closure: every ordered pair of workers as one edge that uses the links of its route.
+
+Trees are made of these edges, so switches, shared network cards and uplinks are modelled as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.compiled import compiled
+from weft.network import Network, Routes
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Closure:
+    """Node ``i`` is worker ``ranks[i]``; active workers come first. The route of (u, v) is number ``u * n + v``."""
+
+    ranks: Ints
+    active: int
+    routes: Routes
+    bandwidth: Floats
+    """of every link, in units of the fastest"""
+    unit: float
+    """bytes per second of one unit of bandwidth"""
+
+    @property
+    def n(self) -> int:
+        return len(self.ranks)
+
+    def costs(self, prices: Floats) -> Floats:
+        """What every edge costs when every link has a price: ``costs[u, v]``."""
+        return _route_costs(self.routes.start, self.routes.links, self.routes.share, prices, self.n)
+
+    def loads(self, parents: Ints, upwards: bool) -> tuple[Ints, Floats]:
+        """Which links a tree uses, and how often its data crosses each; towards the root or away from it."""
+        load = np.zeros(len(self.bandwidth))
+        _add_tree(self.routes.start, self.routes.links, self.routes.share, parents, upwards, load)
+        used = np.flatnonzero(load).astype(np.int32)
+        return used, load[used]
+
+
+def closure_of(network: Network, relays: bool = True) -> Closure:
+    """The closure of the active workers and, if wanted, of the inactive ones, which may relay."""
+    others = [rank for rank in range(len(network.workers)) if rank not in set(network.active)] if relays else []
+    ranks = np.array([*network.active, *others], dtype=np.int32)
+    n = len(ranks)
+    routes = network.routes(np.repeat(ranks, n), np.tile(ranks, n))
+    unit = float(network.graph.bandwidth.max()) if len(network.links) else 1.0
+    return Closure(ranks, len(network.active), routes, network.graph.bandwidth / unit, unit)
+
+
+@compiled
+def _route_costs(start: Longs, links: Ints, share: Floats, prices: Floats, n: int) -> Floats:
+    costs = np.zeros((n, n))
+    for u in range(n):
+        for v in range(n):
+            total = 0.0
+            for hop in range(start[u * n + v], start[u * n + v + 1]):
+                total += share[hop] * prices[links[hop]]
+            costs[u, v] = total
+    return costs
+
+
+@compiled
+def _add_tree(start: Longs, links: Ints, share: Floats, parents: Ints, upwards: bool, load: Floats) -> None:
+    n = len(parents)
+    for v in range(n):
+        if parents[v] >= 0:
+            pair = v * n + parents[v] if upwards else parents[v] * n + v
+            for hop in range(start[pair], start[pair + 1]):
+                load[links[hop]] += share[hop]

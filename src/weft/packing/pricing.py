@@ -1,0 +1,160 @@
+"""The cheapest reduce and broadcast tree of every root, at given prices of links.
+
+Where every worker is active that is a minimum arborescence, exactly. Inactive workers make it a Steiner tree: they may
+relay where that is cheaper. Then a tree over the active workers alone is improved by taking in relays one by one, and
+what the cheapest tree costs at the least is bounded by dual ascent (Wong 1984).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.compiled import compiled
+from weft.packing.arborescence import cheapest_tree
+from weft.packing.closure import Floats, Ints
+
+ABSENT = -2
+
+
+@compiled
+def tree_cost(costs: Floats, parents: Ints) -> float:
+    """What a tree away from its root costs."""
+    total = 0.0
+    for v in range(len(parents)):
+        if parents[v] >= 0:
+            total += costs[parents[v], v]
+    return total
+
+
+@compiled
+def _over(costs: Floats, chosen: Ints, root: int) -> Ints:
+    """The cheapest tree over some nodes, as parents of all nodes."""
+    n, m = len(costs), len(chosen)
+    small = np.empty((m, m))
+    at = 0
+    for i in range(m):
+        if chosen[i] == root:
+            at = i
+        for j in range(m):
+            small[i, j] = costs[chosen[i], chosen[j]] if i != j else np.inf
+    inner = cheapest_tree(small, at)
+    parents = np.full(n, ABSENT, dtype=np.int32)
+    for i in range(m):
+        parents[chosen[i]] = chosen[inner[i]] if inner[i] >= 0 else -1
+    return parents
+
+
+@compiled
+def _pruned(parents: Ints, active: int) -> Ints:
+    """Without relays that pass nothing on."""
+    n = len(parents)
+    while True:
+        children = np.zeros(n, dtype=np.int32)
+        for v in range(n):
+            if parents[v] >= 0:
+                children[parents[v]] += 1
+        gone = False
+        for v in range(active, n):
+            if parents[v] >= 0 and children[v] == 0:
+                parents[v] = ABSENT
+                gone = True
+        if not gone:
+            return parents
+
+
+@compiled
+def cheap_tree(costs: Floats, active: int, root: int) -> tuple[Ints, float]:
+    """A cheap tree that spans the active nodes, the cheapest if there are no others; relays are taken in greedily."""
+    chosen = np.arange(active).astype(np.int32)
+    best = _over(costs, chosen, root)
+    least = tree_cost(costs, best)
+    better = active < len(costs)
+    while better:
+        better = False
+        pick = -1
+        for relay in range(active, len(costs)):
+            if (chosen == relay).any():
+                continue
+            with_relay = np.append(chosen, np.int32(relay)).astype(np.int32)
+            tree = _pruned(_over(costs, with_relay, root), active)
+            cost = tree_cost(costs, tree)
+            if cost < least * (1 - 1e-9):
+                best, least, pick = tree, cost, relay
+        if pick >= 0:
+            chosen = np.append(chosen, np.int32(pick)).astype(np.int32)
+            better = True
+    return best, least
+
+
+@compiled
+def least_cost(costs: Floats, active: int, root: int) -> float:
+    """A lower bound on what any tree that spans the active nodes costs: dual ascent on cuts."""
+    n = len(costs)
+    reduced = costs.copy()
+    for v in range(n):
+        reduced[v, v] = np.inf
+    total = 0.0
+    inside = np.zeros(n, dtype=np.bool_)
+    stack = np.empty(n, dtype=np.int32)
+    finished = np.zeros(active, dtype=np.bool_)
+    finished[root] = True
+    while True:
+        smallest, pick = n + 1, -1
+        for terminal in range(active):
+            if finished[terminal]:
+                continue
+            # Everything from which the terminal is reached over edges that cost nothing any more.
+            inside[:] = False
+            inside[terminal] = True
+            stack[0] = terminal
+            depth, size = 1, 1
+            while depth > 0:
+                depth -= 1
+                v = stack[depth]
+                for u in range(n):
+                    if not inside[u] and reduced[u, v] <= 1e-12:
+                        inside[u] = True
+                        stack[depth] = u
+                        depth += 1
+                        size += 1
+            if inside[root]:
+                finished[terminal] = True
+            elif size < smallest:
+                smallest, pick = size, terminal
+        if pick < 0:
+            return total
+        inside[:] = False
+        inside[pick] = True
+        stack[0] = pick
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            v = stack[depth]
+            for u in range(n):
+                if not inside[u] and reduced[u, v] <= 1e-12:
+                    inside[u] = True
+                    stack[depth] = u
+                    depth += 1
+        step = np.inf
+        for u in range(n):
+            for v in range(n):
+                if not inside[u] and inside[v]:
+                    step = min(step, reduced[u, v])
+        for u in range(n):
+            for v in range(n):
+                if not inside[u] and inside[v]:
+                    reduced[u, v] = max(0.0, reduced[u, v] - step)
+        total += step
+
+
+@compiled
+def price_all(costs: Floats, active: int) -> tuple[Ints, Floats, Floats]:
+    """For every active root: a cheap tree away from it, what it costs, and what any such tree costs at the least."""
+    n = len(costs)
+    trees = np.empty((active, n), dtype=np.int32)
+    cost = np.empty(active)
+    least = np.empty(active)
+    for root in range(active):
+        trees[root], cost[root] = cheap_tree(costs, active, root)
+        least[root] = cost[root] if active == n else least_cost(costs, active, root)
+    return trees, cost, least

@@ -1,0 +1,46 @@
+"""Trees to begin with: chains around the network, stars, and trees that follow the regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from weft.network import Network, RegionTree
+from weft.packing.closure import Closure, Ints
+from weft.packing.master import BROADCAST, REDUCE
+
+ROOT, ABSENT = -1, -2
+
+
+def seed_trees(network: Network, closure: Closure) -> Iterator[tuple[int, int, Ints]]:
+    """Kind, root and parents of each, in the numbering of the closure."""
+    order = chain_order(network.region_tree)
+    node = {int(rank): i for i, rank in enumerate(closure.ranks)}
+    ring = [node[rank] for rank in order]
+    n = len(ring)
+    for at, root in enumerate(ring):
+        yield REDUCE, root, _chain(closure.n, [ring[(at + 1 + i) % n] for i in range(n)])
+        yield BROADCAST, root, _chain(closure.n, [ring[(at - 1 - i) % n] for i in range(n)])
+        star = np.full(closure.n, ABSENT, dtype=np.int32)
+        star[ring] = root
+        star[root] = ROOT
+        yield REDUCE, root, star
+        yield BROADCAST, root, star.copy()
+
+
+def _chain(nodes: int, order: list[int]) -> Ints:
+    """Every node in the order under the one behind it; the last is the root."""
+    parents = np.full(nodes, ABSENT, dtype=np.int32)
+    for here, following in zip(order, order[1:], strict=False):
+        parents[here] = following
+    parents[order[-1]] = ROOT
+    return parents
+
+
+def chain_order(region: RegionTree) -> list[int]:
+    """The workers, one region after the other."""
+    order: list[int] = []
+    for member in region.members:
+        order += [member] if isinstance(member, int) else chain_order(member)
+    return order
