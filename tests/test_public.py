@@ -16,7 +16,7 @@ PACKAGE = Path(weft.__file__).parent
 
 LAYERS = [
     {"errors"},
-    {"units", "files", "compiled", "linear"},
+    {"units", "files", "compiled", "linear", "heap"},
     {"trace"},
     {"network"},
     {"schedule", "schedule_text", "dependencies"},

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import fair_rates
-from weft.simulation.heap import empty_heap, schedule_at, take_out
+from weft.heap import empty_heap, schedule_at, take_out
 from weft.simulation.sharing import join, leave, new_changes, new_flows, new_links, recapacitate, share_again
 
 LINKS = 6

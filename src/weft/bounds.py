@@ -30,12 +30,12 @@ class Bound:
     why: str
 
 
-def bound(network: Network, nbytes: float) -> Bound:
+def bound(network: Network, nbytes: float, *, latency: bool = True) -> Bound:
     """The best bound that counting gives, or the longest latency where that is more."""
     active = network.active
     if len(active) < 2:
         return Bound(0.0, "one worker alone has nothing to send")
-    best = _latency_bound(network)
+    best = _latency_bound(network) if latency else Bound(0.0, "")
     for groups, what in _divisions(network):
         for candidate in _counting_bounds(network, groups, what, nbytes):
             best = max(best, candidate, key=lambda b: b.seconds)

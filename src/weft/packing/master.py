@@ -1,12 +1,15 @@
 """The packing program: how much each of the trees found so far carries, and what every link is worth.
 
-    minimise T  with   on every link:  bytes of all trees <= T b,
-                       at every root:  reduced = broadcast,
-                       all reduce trees together: 1 (the tensor).
+Reductions happen in a first stage, broadcasts in the same or in a second one, and the three formulations differ in that:
 
-Reduce and broadcast run side by side all the time, as fine enough pipelining lets them. ``separate`` is formulation (3) of
-Zhang, Wu and Li: first all reductions, then all broadcasts, each with the links for itself; ``overlapped`` is their (8):
-broadcasts may begin during the reductions, on what these leave free.
+- ``pipelined``: one stage. Both run side by side all the time, as fine enough pipelining lets them. The default.
+- ``separate``: formulation (3) of Zhang, Wu and Li. First all reductions, then all broadcasts.
+- ``overlapped``: their (8). Broadcasts may begin in the first stage, on what the reductions leave of the links; the
+  second stage lasts as long as the first.
+
+    minimise the stages' lengths  with   in every stage, on every link:  bytes of its trees <= length x bandwidth,
+                                         at every root:  reduced = broadcast,
+                                         all reduce trees together: 1 (the tensor).
 """
 
 from __future__ import annotations
@@ -19,15 +22,24 @@ import numpy as np
 from weft.packing.closure import Floats, Ints
 
 Formulation = Literal["pipelined", "overlapped", "separate"]
-REDUCE, BROADCAST = 0, 1
+REDUCE, BROADCAST, LATE_BROADCAST = 0, 1, 2
+"""Kinds of trees; a late broadcast belongs to the second stage."""
+
+KINDS: dict[Formulation, tuple[int, ...]] = {
+    "pipelined": (REDUCE, BROADCAST),
+    "overlapped": (REDUCE, BROADCAST, LATE_BROADCAST),
+    "separate": (REDUCE, LATE_BROADCAST),
+}
+_EMPTY = np.array([], dtype=np.int32), np.array([])
 
 
 class Master:
-    """A linear program that grows by columns; the solver starts from where it was."""
+    """A linear program that grows by columns; the solver goes on from where it was."""
 
-    def __init__(self, bandwidth: Floats, roots: int) -> None:
+    def __init__(self, bandwidth: Floats, roots: int, formulation: Formulation = "pipelined") -> None:
         self.links = len(bandwidth)
         self.roots = roots
+        self.stages = 1 if formulation == "pipelined" else 2
         self.trees: list[tuple[int, int, Ints]] = []
         """kind, root and parents of every tree, in the order of the columns"""
         self.known: set[tuple[int, bytes]] = set()
@@ -35,13 +47,25 @@ class Master:
         self.solver.setOptionValue("output_flag", False)
         self.solver.setOptionValue("threads", 1)
         self.solver.setOptionValue("simplex_strategy", 4)
-        for _ in range(self.links):
-            self.solver.addRow(-highspy.kHighsInf, 0.0, 0, np.array([], dtype=np.int32), np.array([]))
+        rows = self.stages * self.links
+        for _ in range(rows):
+            self.solver.addRow(-highspy.kHighsInf, 0.0, 0, *_EMPTY)
         for _ in range(roots):
-            self.solver.addRow(0.0, 0.0, 0, np.array([], dtype=np.int32), np.array([]))
-        self.solver.addRow(1.0, 1.0, 0, np.array([], dtype=np.int32), np.array([]))
-        every = np.arange(self.links, dtype=np.int32)
-        self.solver.addCol(1.0, 0.0, highspy.kHighsInf, self.links, every, -bandwidth)
+            self.solver.addRow(0.0, 0.0, 0, *_EMPTY)
+        self.solver.addRow(1.0, 1.0, 0, *_EMPTY)
+        self.lengths = self._add_lengths(bandwidth, formulation)
+
+    def _add_lengths(self, bandwidth: Floats, formulation: Formulation) -> int:
+        """The columns of the stages' lengths, and how many there are."""
+        every = np.arange(self.stages * self.links, dtype=np.int32)
+        if formulation == "separate":
+            for stage in range(2):
+                rows = every[stage * self.links : (stage + 1) * self.links]
+                self.solver.addCol(1.0, 0.0, highspy.kHighsInf, self.links, rows, -bandwidth)
+            return 2
+        part = np.tile(-bandwidth / self.stages, self.stages)
+        self.solver.addCol(1.0, 0.0, highspy.kHighsInf, len(every), every, part)
+        return 1
 
     def add(self, kind: int, root: int, parents: Ints, links: Ints, loads: Floats) -> bool:
         """Add a tree, unless it is there already."""
@@ -50,26 +74,38 @@ class Master:
             return False
         self.known.add(key)
         self.trees.append((kind, root, parents))
-        rows = [*links, self.links + root]
+        balance = self.stages * self.links
+        rows = [*(links + (self.links if kind == LATE_BROADCAST else 0)), balance + root]
         values = [*loads, 1.0 if kind == REDUCE else -1.0]
         if kind == REDUCE:
-            rows.append(self.links + self.roots)
+            rows.append(balance + self.roots)
             values.append(1.0)
         self.solver.addCol(0.0, 0.0, highspy.kHighsInf, len(rows), np.array(rows, dtype=np.int32), np.array(values))
         return True
 
-    def solve(self) -> tuple[float, Floats, Floats, Floats]:
-        """The least T, the trees' weights, the links' prices, and the roots' balance prices."""
+    def solve(self) -> tuple[float, Floats]:
+        """The least length of all stages, and the prices of the links, one row a stage."""
         self.solver.run()
+        self._expect_optimum()
+        duals = np.array(self.solver.getSolution().row_dual)[: self.stages * self.links]
+        return self.solver.getInfo().objective_function_value, np.maximum(0.0, -duals).reshape(self.stages, self.links)
+
+    def weights(self) -> Floats:
+        """What every tree carries, as a part of the tensor."""
+        return np.maximum(0.0, np.array(self.solver.getSolution().col_value)[self.lengths :])
+
+    def prefer(self, cost_of_tree: Floats, longest: float) -> None:
+        """Among packings whose stages are together at most so long, take the one with the least cost of trees."""
+        self.solver.addRow(
+            -highspy.kHighsInf, longest, self.lengths, np.arange(self.lengths, dtype=np.int32), np.ones(self.lengths)
+        )
+        for column in range(self.lengths):
+            self.solver.changeColCost(column, 0.0)
+        for i, cost in enumerate(cost_of_tree.tolist()):
+            self.solver.changeColCost(self.lengths + i, cost)
+        self.solver.run()
+        self._expect_optimum()
+
+    def _expect_optimum(self) -> None:
         status = self.solver.getModelStatus()
         assert status == highspy.HighsModelStatus.kOptimal, self.solver.modelStatusToString(status)
-        found = self.solver.getSolution()
-        duals = np.array(found.row_dual)
-        prices = np.maximum(0.0, -duals[: self.links])
-        weights = np.maximum(0.0, np.array(found.col_value)[1:])
-        return (
-            self.solver.getInfo().objective_function_value,
-            weights,
-            prices,
-            duals[self.links : self.links + self.roots],
-        )

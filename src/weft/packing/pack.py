@@ -2,7 +2,7 @@
 
 The paper solves the dual program by the ellipsoid method, one root at a time. Column generation uses the same oracle, the
 cheapest tree at given prices, but lets a simplex solver set one price for all roots; it needs far fewer trees, and every
-round yields a certificate: for any prices y, no packing is faster than
+round yields a certificate: for any prices y of links with bandwidths b, no packing of trees is faster than
 
     min over roots of (cheapest reduce tree + cheapest broadcast tree)  /  sum of b y.
 """
@@ -10,18 +10,24 @@ round yields a certificate: for any prices y, no packing is faster than
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.bounds import bound as counting_bound
+from weft.errors import InputError
 from weft.network import Network
 from weft.packing.closure import Closure, Floats, Ints, closure_of
-from weft.packing.master import BROADCAST, REDUCE, Master
-from weft.packing.pricing import price_all
+from weft.packing.master import BROADCAST, KINDS, LATE_BROADCAST, REDUCE, Formulation, Master
+from weft.packing.pricing import price_all, shallow_tree, tree_depth
 from weft.packing.seeds import seed_trees
 
 _SMOOTHING = 0.5
+_SHALLOW = (1, 2, 3, 4, 6)
+_SHALLOW_EVERY_ROUND = 40
+"""Up to so many workers, shallow trees are added in every round; beyond, only in the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,12 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Trees with their weights. One byte takes ``value`` seconds, and with any trees at least ``bound``."""
+    """Trees with their weights. A byte takes ``value`` seconds; no packing of trees takes less than ``bound``."""
 
     trees: tuple[Tree, ...]
     value: float
     bound: float
+    formulation: Formulation
     rounds: int
     seconds: float
 
@@ -51,61 +58,117 @@ class Packing:
         return self.bound / self.value if self.value > 0 else 1.0
 
 
-def pack(network: Network, *, gap: float = 0.003, seconds: float = 10.0) -> Packing:
-    """The best packing that is found within a time, or one that is proved to be within a gap of the best."""
+def pack(
+    network: Network,
+    formulation: Formulation = "pipelined",
+    *,
+    gap: float = 0.003,
+    seconds: float = 10.0,
+    progress: Callable[[float], None] | None = None,
+) -> Packing:
+    """A packing that is proved to be within ``gap`` of the best, or the best that is found in the time.
+
+    Among the packings that are equally fast, one whose trees are shallow. ``progress`` is called with the quality so far.
+    """
+    if formulation not in KINDS:
+        raise InputError(f"the formulation {formulation!r} is unknown: use {', '.join(KINDS)}")
     begun = time.monotonic()
-    closure = closure_of(network)
-    master = Master(closure.bandwidth, closure.active)
-    for kind, root, parents in seed_trees(network, closure):
-        _add(master, closure, kind, root, parents)
-    value, weights, prices, _ = master.solve()
-    best_bound, best_prices, rounds = 0.0, prices, 0
-    while best_bound < value * (1 - gap) and time.monotonic() - begun < seconds:
-        rounds += 1
-        mixed = prices if rounds == 1 else _SMOOTHING * best_prices + (1 - _SMOOTHING) * prices
-        bound, added = _priced(master, closure, mixed)
-        if bound > best_bound:
-            best_bound, best_prices = bound, mixed
-        if not added:
-            # The smoothed prices find nothing new: ask with the program's own.
-            bound, added = _priced(master, closure, prices)
-            if bound > best_bound:
-                best_bound, best_prices = bound, prices
-            if not added:
-                break
-        value, weights, prices, _ = master.solve()
-    trees = tuple(
-        Tree(
-            "reduce" if kind == REDUCE else "broadcast",
-            int(closure.ranks[root]),
-            _by_rank(closure, parents, network),
-            float(w),
+    if len(network.active) < 2:
+        return Packing((), 0.0, 0.0, formulation, 0, 0.0)
+    search = _Search(network, formulation)
+    while search.bound < search.value * (1 - gap) and time.monotonic() - begun < seconds:
+        if not search.improve():
+            break
+        if progress is not None:
+            progress(search.bound / search.value)
+    trees = search.shallow_solution()
+    unit = search.closure.unit
+    spent = time.monotonic() - begun
+    return Packing(trees, search.value / unit, search.bound / unit, formulation, search.rounds, spent)
+
+
+class _Search:
+    """Column generation under way."""
+
+    def __init__(self, network: Network, formulation: Formulation) -> None:
+        self.network = network
+        self.kinds = KINDS[formulation]
+        self.closure: Closure = closure_of(network)
+        self.master = Master(self.closure.bandwidth, self.closure.active, formulation)
+        for kind, root, parents in seed_trees(network, self.closure):
+            self.add(kind, root, parents)
+        self.value, self.prices = self.master.solve()
+        # Counting bounds any all-reduce whose stages may overlap, so also those that may not.
+        self.bound = counting_bound(network, 1.0, latency=False).seconds * self.closure.unit
+        self.best_prices = self.prices
+        self.best_certificate = 0.0
+        self.rounds = 0
+
+    def add(self, kind: int, root: int, parents: Ints) -> int:
+        """Add a tree in all stages where its kind may run; how many of these are new."""
+        if kind == REDUCE:
+            return self.master.add(REDUCE, root, parents, *self.closure.loads(parents, upwards=True))
+        load = self.closure.loads(parents, upwards=False)
+        return sum(self.master.add(k, root, parents, *load) for k in self.kinds if k != REDUCE)
+
+    def improve(self) -> bool:
+        """One round: prices, cheapest trees, a certificate; false if nothing new is found."""
+        self.rounds += 1
+        mixed = self.prices if self.rounds == 1 else _SMOOTHING * self.best_prices + (1 - _SMOOTHING) * self.prices
+        # Where the smoothed prices find nothing new, the program's own may.
+        added = self.price(mixed) or self.price(self.prices)
+        if added:
+            self.value, self.prices = self.master.solve()
+        return added > 0
+
+    def price(self, prices: Floats) -> int:
+        """Add the cheapest trees at these prices, and keep the certificate if it is the best."""
+        active = self.closure.active
+        costs = [self.closure.costs(stage) for stage in prices]
+        up, _, up_least = price_all(np.ascontiguousarray(costs[0].T), active)
+        added = sum(self.add(REDUCE, root, up[root]) for root in range(active))
+        down_least = np.full(active, np.inf)
+        for kind in self.kinds[1:]:
+            down, _, least = price_all(costs[1 if kind == LATE_BROADCAST else 0], active)
+            down_least = np.minimum(down_least, least)
+            added += sum(self.add(kind, root, down[root]) for root in range(active))
+        if active <= _SHALLOW_EVERY_ROUND:
+            added += self.add_shallow(costs)
+        certificate = float((up_least + down_least).min()) / self.scale(prices)
+        if certificate > self.best_certificate:
+            self.best_certificate, self.best_prices = certificate, prices
+            self.bound = max(self.bound, certificate)
+        return added
+
+    def scale(self, prices: Floats) -> float:
+        """What the prices must be divided by so that a unit of time is worth one."""
+        worth = prices @ self.closure.bandwidth
+        return float(worth.max() if self.master.lengths == 2 else worth.mean())
+
+    def add_shallow(self, costs: list[Floats]) -> int:
+        """Cheap trees of limited depth."""
+        added = 0
+        for depth in _SHALLOW:
+            for root in range(self.closure.active):
+                up, down = (shallow_tree(c, self.closure.active, root, depth) for c in (costs[0].T.copy(), costs[-1]))
+                added += self.add(REDUCE, root, up) + self.add(BROADCAST, root, down)
+        return added
+
+    def shallow_solution(self) -> tuple[Tree, ...]:
+        """The trees of the fastest packing found, or of an equally fast one with shallower trees."""
+        if self.closure.active > _SHALLOW_EVERY_ROUND:
+            self.add_shallow([self.closure.costs(stage) for stage in self.best_prices])
+            self.value, self.prices = self.master.solve()
+        depths = np.array([float(tree_depth(parents)) for _, _, parents in self.master.trees])
+        self.master.prefer(depths**2, self.value * (1 + 1e-6))
+        return tuple(
+            Tree("reduce" if kind == REDUCE else "broadcast", int(self.closure.ranks[root]), self.by_rank(parents), float(w))
+            for (kind, root, parents), w in zip(self.master.trees, self.master.weights(), strict=True)
+            if w > 1e-7
         )
-        for (kind, root, parents), w in zip(master.trees, weights, strict=True)
-        if w > 1e-9
-    )
-    return Packing(trees, value / closure.unit, best_bound / closure.unit, rounds, time.monotonic() - begun)
 
-
-def _add(master: Master, closure: Closure, kind: int, root: int, parents: Ints) -> bool:
-    return master.add(kind, root, parents, *closure.loads(parents, upwards=kind == REDUCE))
-
-
-def _priced(master: Master, closure: Closure, prices: Floats) -> tuple[float, int]:
-    """A certificate at these prices, and how many new trees they suggest."""
-    costs = closure.costs(prices)
-    down, _, down_least = price_all(costs, closure.active)
-    up, _, up_least = price_all(np.ascontiguousarray(costs.T), closure.active)
-    bound = float((down_least + up_least).min() / (closure.bandwidth @ prices))
-    added = 0
-    for root in range(closure.active):
-        added += _add(master, closure, REDUCE, root, up[root])
-        added += _add(master, closure, BROADCAST, root, down[root])
-    return bound, added
-
-
-def _by_rank(closure: Closure, parents: Ints, network: Network) -> NDArray[np.int32]:
-    by_rank = np.full(len(network.workers), -2, dtype=np.int32)
-    for node, parent in enumerate(parents.tolist()):
-        by_rank[closure.ranks[node]] = closure.ranks[parent] if parent >= 0 else parent
-    return by_rank
+    def by_rank(self, parents: Ints) -> NDArray[np.int32]:
+        ranks = np.full(len(self.network.workers), -2, dtype=np.int32)
+        for node, parent in enumerate(parents.tolist()):
+            ranks[self.closure.ranks[node]] = self.closure.ranks[parent] if parent >= 0 else parent
+        return ranks

@@ -158,3 +158,40 @@ def price_all(costs: Floats, active: int) -> tuple[Ints, Floats, Floats]:
         trees[root], cost[root] = cheap_tree(costs, active, root)
         least[root] = cost[root] if active == n else least_cost(costs, active, root)
     return trees, cost, least
+
+
+@compiled
+def shallow_tree(costs: Floats, active: int, root: int, most: int) -> Ints:
+    """A cheap tree over the active nodes of limited depth, grown node by node."""
+    n = len(costs)
+    parents = np.full(n, ABSENT, dtype=np.int32)
+    depth = np.full(n, n, dtype=np.int32)
+    parents[root], depth[root] = -1, 0
+    cheapest = np.empty(active)
+    through = np.full(active, root, dtype=np.int32)
+    for v in range(active):
+        cheapest[v] = costs[root, v]
+    for _ in range(active - 1):
+        pick = -1
+        for v in range(active):
+            if parents[v] == ABSENT and (pick < 0 or cheapest[v] < cheapest[pick]):
+                pick = v
+        parents[pick], depth[pick] = through[pick], depth[through[pick]] + 1
+        if depth[pick] < most:
+            for v in range(active):
+                if parents[v] == ABSENT and costs[pick, v] < cheapest[v]:
+                    cheapest[v], through[v] = costs[pick, v], pick
+    return parents
+
+
+@compiled
+def tree_depth(parents: Ints) -> int:
+    """How far the farthest node is from the root."""
+    deepest = 0
+    for v in range(len(parents)):
+        here, depth = v, 0
+        while parents[here] >= 0:
+            here = parents[here]
+            depth += 1
+        deepest = max(deepest, depth)
+    return deepest

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.compiled import compiled_in_place
-from weft.simulation.heap import Heap, schedule_at, take_out
+from weft.heap import Heap, schedule_at, take_out
 from weft.simulation.sharing import (
     Bools,
     Bytes,

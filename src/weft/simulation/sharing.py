@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.compiled import compiled_in_place
-from weft.simulation.heap import Heap, schedule_at, take_out
+from weft.heap import Heap, schedule_at, take_out
 
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.int8]

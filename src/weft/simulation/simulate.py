@@ -26,7 +26,7 @@ from weft.simulation.engine import (
     Work,
     advance,
 )
-from weft.simulation.heap import empty_heap
+from weft.heap import empty_heap
 from weft.simulation.result import Simulation
 from weft.simulation.sharing import Floats, new_changes, new_flows, new_links
 
