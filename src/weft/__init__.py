@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.bounds import Bound, bound
     from weft.errors import InputError, NetworkError, ProofError, ScheduleError, SimulationError, WeftError
     from weft.network import Link, Network, Region
+    from weft.planning import Plan, plan
     from weft.proof import Proof, verify
     from weft.schedule import Chunk, Schedule, Transfer
     from weft.simulation import Background, Conditions, Pause, Simulation, Slow, simulate
@@ -35,6 +36,7 @@ _HOMES = {
     "Network": "weft.network",
     "NetworkError": "weft.errors",
     "Pause": "weft.simulation",
+    "Plan": "weft.planning",
     "Proof": "weft.proof",
     "ProofError": "weft.errors",
     "Region": "weft.network",
@@ -49,6 +51,7 @@ _HOMES = {
     "WeftError": "weft.errors",
     "bound": "weft.bounds",
     "collectives": "weft.collectives",
+    "plan": "weft.planning",
     "simulate": "weft.simulation",
     "verify": "weft.proof",
 }
@@ -63,6 +66,7 @@ __all__ = [
     "Network",
     "NetworkError",
     "Pause",
+    "Plan",
     "Proof",
     "ProofError",
     "Region",
@@ -77,6 +81,7 @@ __all__ = [
     "WeftError",
     "bound",
     "collectives",
+    "plan",
     "simulate",
     "verify",
 ]

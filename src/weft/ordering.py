@@ -119,7 +119,8 @@ def _tails(after_start: Longs, after: Longs, own: Floats) -> Floats:
 @compiled
 def _rank(p: _Pipeline, item: int) -> float:
     """Small is urgent."""
-    return (item % p.segments) * p.step - p.urgency[item // p.segments]
+    rank: float = (item % p.segments) * p.step - p.urgency[item // p.segments]
+    return rank
 
 
 @compiled
@@ -140,7 +141,7 @@ def _make_ready(p: _Pipeline, item: int) -> None:
 @compiled
 def _take_ready(p: _Pipeline, channel: int) -> int:
     first = p.ready_start[channel]
-    top = p.ready[first]
+    top: int = p.ready[first]
     p.ready_count[channel] -= 1
     size = p.ready_count[channel]
     item = p.ready[first + size]

@@ -254,6 +254,26 @@ class Schedule:
             single.chunk[which] * n + segment, single.op[which], None, self.participants, self.name,
         )  # fmt: skip
 
+    def sliced(self, n: int) -> Schedule:
+        """The tensor cut into n slices, each with the whole schedule for itself, in the order of a pipeline.
+
+        What ``segmented`` does chunk by chunk, this does for the tensor, so that transfers of several chunks stay whole.
+        """
+        from weft.dependencies import waves
+
+        if n < 1:
+            raise InputError(f"{n} slices are not possible: it must be at least 1")
+        if n == 1:
+            return self
+        piece = np.tile(np.arange(n, dtype=np.int32), len(self))
+        which = np.repeat(np.arange(len(self)), n)
+        order = np.lexsort((which, piece, waves(self)[which] + piece))
+        which, piece = which[order], piece[order]
+        return Schedule.of(
+            self.workers, np.tile(self.chunk_weights, n), self.source[which], self.destination[which],
+            piece * len(self.chunk_weights) + self.chunk[which], self.op[which], self.span[which], self.participants, self.name,
+        )  # fmt: skip
+
 
 def _unpaired(second: NDArray[np.bool_]) -> None:
     """In a run of lines that all answer the one above, only every other one is the second of an exchange."""

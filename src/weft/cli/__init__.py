@@ -19,7 +19,8 @@ from weft.errors import WeftError
 VERBS = {
     "simulate": "how long one collective takes on a network, and why",
     "compare": "every collective side by side, with the bound",
-    "show": "a network or a trace as text or as a picture",
+    "plan": "the best schedule for a network, its bound, and why",
+    "show": "a network, a plan or a trace as text or as a picture",
     "reproduce": "a paper's figures: the paper's number beside ours",
 }
 

@@ -1,4 +1,4 @@
-"""A network, a schedule or a trace as text, or as a picture with -o FILE.svg, .png or .html.
+"""A network, a plan or a trace as text, or as a picture with -o FILE.svg, .png or .html.
 
 weft show cluster.yaml                                             the network in words
 weft show cluster.yaml --collective rat --size 100MB -o load.svg   links coloured by their load
@@ -17,12 +17,14 @@ from weft.cli.arguments import add_json, add_network, add_size, collective_of, n
 from weft.cli.describe import network_facts, network_lines, timeline_lines
 from weft.cli.output import note_first_run, print_json, print_line
 from weft.errors import InputError
+from weft.trace import Trace
 from weft.units import format_bytes, format_seconds, parse_bytes
 
 if TYPE_CHECKING:
     from weft.network import Network
+    from weft.planning import Plan
+    from weft.schedule import Schedule
     from weft.simulation import Simulation
-    from weft.trace import Trace
 
 PICTURES = ("network", "trees", "timeline")
 
@@ -48,15 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    trace = _trace(args.network)
-    if trace is not None:
-        _show_trace(trace, args)
+    shown = _from_json(args.network)
+    if shown is not None:
+        _show_trace(shown, args) if isinstance(shown, Trace) else _show_plan(shown, args)
         return
     note_first_run()
     network = network_of(args)
     result = _simulated(network, args) if args.collective else None
     if args.output:
-        _draw(network, result, args)
+        _draw(network, result, args, result.schedule if result else None, args.picture or "network")
     elif args.json:
         print_json(network_facts(network) | ({"link_utilisation": result.utilisation} if result else {}))
     else:
@@ -71,17 +73,34 @@ def run(args: argparse.Namespace) -> None:
                 print_line(line)
 
 
-def _trace(text: str) -> Trace | None:
-    """The trace of a file, if it is one."""
-    from weft.trace import Trace
-
+def _from_json(text: str) -> Trace | Plan | None:
+    """The trace or the plan of a file, if it is one."""
     path = Path(text)
     if path.suffix != ".json":
         return None
     try:
-        return Trace.parse(path.read_text())
+        content = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
+    if '"weft_plan"' in content[:100]:
+        from weft.planning.files import plan_of
+
+        return plan_of(content, str(path))
+    return Trace.parse(content)
+
+
+def _show_plan(plan: Plan, args: argparse.Namespace) -> None:
+    from weft.cli.plan import plan_facts, print_plan
+
+    if args.output:
+        from weft.simulation import simulate
+
+        result = simulate(plan.schedule, plan.network, plan.nbytes)
+        _draw(plan.network, result, args, plan.whole, args.picture or "trees")
+    elif args.json:
+        print_json(plan_facts(plan))
+    else:
+        print_plan(plan)
 
 
 def _width(args: argparse.Namespace) -> int:
@@ -120,7 +139,9 @@ def _show_trace(trace: Trace, args: argparse.Namespace) -> None:
             print_line(line)
 
 
-def _draw(network: Network, result: Simulation | None, args: argparse.Namespace) -> None:
+def _draw(
+    network: Network, result: Simulation | None, args: argparse.Namespace, trees: Schedule | None, kind: str
+) -> None:
     from weft.files import write_atomically
     from weft.report.network_page import network_page
     from weft.report.network_picture import network_figure
@@ -129,9 +150,8 @@ def _draw(network: Network, result: Simulation | None, args: argparse.Namespace)
     from weft.report.trees_picture import trees_figure
 
     path = Path(args.output)
-    kind = args.picture or "network"
     if path.suffix == ".html":
-        write_atomically(path, network_page(network, result))
+        write_atomically(path, network_page(network, result, trees))
     elif kind == "network":
         title = (
             network.name
@@ -139,9 +159,9 @@ def _draw(network: Network, result: Simulation | None, args: argparse.Namespace)
             else f"{result.schedule.name} on {network.name}, {format_seconds(result.seconds)}"
         )
         save_figure(network_figure(network, None if result is None else result.utilisation, title), path)
-    elif result is None:
+    elif result is None or trees is None:
         raise InputError(f"a picture of {kind} needs a collective: add --collective NAME")
     elif kind == "trees":
-        save_figure(trees_figure(result.schedule, network), path)
+        save_figure(trees_figure(trees, network), path)
     else:
         save_figure(timeline_figure(result.trace), path)

@@ -8,6 +8,7 @@ from weft.collectives.blink import blink
 from weft.collectives.blueconnect import blueconnect
 from weft.collectives.butterfly import butterfly
 from weft.collectives.double_binary_tree import double_binary_tree
+from weft.collectives.forest import forest
 from weft.collectives.halving_doubling import halving_doubling
 from weft.collectives.hierarchical import hierarchical
 from weft.collectives.knomial import k_nomial
@@ -30,6 +31,7 @@ COLLECTIVES: dict[str, Callable[..., Schedule]] = {
     "plink": plink,
     "blink": blink,
     "rat": rat,
+    "forest": forest,
 }
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "blueconnect",
     "butterfly",
     "double_binary_tree",
+    "forest",
     "halving_doubling",
     "hierarchical",
     "k_nomial",

@@ -92,13 +92,16 @@ class Master:
 
     def weights(self) -> Floats:
         """What every tree carries, as a part of the tensor."""
-        return np.maximum(0.0, np.array(self.solver.getSolution().col_value)[self.lengths :])
+        found: Floats = np.maximum(0.0, np.array(self.solver.getSolution().col_value)[self.lengths :])
+        return found
 
-    def prefer(self, cost_of_tree: Floats, longest: float) -> None:
-        """Among packings whose stages are together at most so long, take the one with the least cost of trees."""
-        self.solver.addRow(
-            -highspy.kHighsInf, longest, self.lengths, np.arange(self.lengths, dtype=np.int32), np.ones(self.lengths)
-        )
+    def limit(self, longest: float) -> None:
+        """From now on, all stages together are at most so long."""
+        every = np.arange(self.lengths, dtype=np.int32)
+        self.solver.addRow(-highspy.kHighsInf, longest, self.lengths, every, np.ones(self.lengths))
+
+    def prefer(self, cost_of_tree: Floats) -> None:
+        """Take the packing whose trees cost least, instead of the shortest."""
         for column in range(self.lengths):
             self.solver.changeColCost(column, 0.0)
         for i, cost in enumerate(cost_of_tree.tolist()):

@@ -10,18 +10,19 @@ round yields a certificate: for any prices y of links with bandwidths b, no pack
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.bounds import bound as counting_bound
 from weft.errors import InputError
-from weft.network import Network
+from weft.network import Network, full_mesh
 from weft.packing.closure import Closure, Floats, Ints, closure_of
 from weft.packing.master import BROADCAST, KINDS, LATE_BROADCAST, REDUCE, Formulation, Master
-from weft.packing.pricing import price_all, shallow_tree, tree_depth
+from weft.packing.pricing import FEW_RELAYS, price_all, shallow_tree, tree_depth
 from weft.packing.seeds import seed_trees
 
 _SMOOTHING = 0.5
@@ -70,21 +71,52 @@ def pack(
 
     Among the packings that are equally fast, one whose trees are shallow. ``progress`` is called with the quality so far.
     """
+    return packings(network, formulation, (2.0,), gap=gap, seconds=seconds, progress=progress)[0]
+
+
+def packings(
+    network: Network,
+    formulation: Formulation = "pipelined",
+    tastes: Sequence[float] = (1.0, 2.0, 4.0),
+    *,
+    gap: float = 0.003,
+    seconds: float = 10.0,
+    progress: Callable[[float], None] | None = None,
+) -> list[Packing]:
+    """Several packings that are equally fast; the higher the taste, the more a deep tree is avoided.
+
+    They are the same to the program but not to a pipeline, so whoever executes one should try them.
+    """
     if formulation not in KINDS:
         raise InputError(f"the formulation {formulation!r} is unknown: use {', '.join(KINDS)}")
-    begun = time.monotonic()
     if len(network.active) < 2:
-        return Packing((), 0.0, 0.0, formulation, 0, 0.0)
+        return [Packing((), 0.0, 0.0, formulation, 0, 0.0)]
+    _compile()
+    begun = time.monotonic()
     search = _Search(network, formulation)
     while search.bound < search.value * (1 - gap) and time.monotonic() - begun < seconds:
         if not search.improve():
             break
         if progress is not None:
             progress(search.bound / search.value)
-    trees = search.shallow_solution()
+    search.add_shallow_at_last()
     unit = search.closure.unit
-    spent = time.monotonic() - begun
-    return Packing(trees, search.value / unit, search.bound / unit, formulation, search.rounds, spent)
+    value, bound = search.value / unit, search.bound / unit
+    return [
+        Packing(search.solution(taste), value, bound, formulation, search.rounds, time.monotonic() - begun)
+        for taste in tastes
+    ]
+
+
+@cache
+def _compile() -> None:
+    """Have everything compiled before the time is taken: on a new machine that takes longer than any packing."""
+    tiny = full_mesh(4)
+    for relays in (0, 1, FEW_RELAYS + 1):
+        price_all(np.ones((2 + relays, 2 + relays)), 2)
+    search = _Search(tiny.with_active(tiny.workers[:3]), "pipelined")
+    search.improve()
+    search.solution(1.0)
 
 
 class _Search:
@@ -154,15 +186,24 @@ class _Search:
                 added += self.add(REDUCE, root, up) + self.add(BROADCAST, root, down)
         return added
 
-    def shallow_solution(self) -> tuple[Tree, ...]:
-        """The trees of the fastest packing found, or of an equally fast one with shallower trees."""
+    def add_shallow_at_last(self) -> None:
+        """From here on only trees are exchanged for shallower ones; the packing stays as fast as it is."""
         if self.closure.active > _SHALLOW_EVERY_ROUND:
             self.add_shallow([self.closure.costs(stage) for stage in self.best_prices])
             self.value, self.prices = self.master.solve()
+        self.master.limit(self.value * (1 + 1e-6))
+
+    def solution(self, taste: float) -> tuple[Tree, ...]:
+        """The trees of a packing that is as fast as the fastest found, and shallow."""
         depths = np.array([float(tree_depth(parents)) for _, _, parents in self.master.trees])
-        self.master.prefer(depths**2, self.value * (1 + 1e-6))
+        self.master.prefer(depths**taste)
         return tuple(
-            Tree("reduce" if kind == REDUCE else "broadcast", int(self.closure.ranks[root]), self.by_rank(parents), float(w))
+            Tree(
+                "reduce" if kind == REDUCE else "broadcast",
+                int(self.closure.ranks[root]),
+                self.by_rank(parents),
+                float(w),
+            )
             for (kind, root, parents), w in zip(self.master.trees, self.master.weights(), strict=True)
             if w > 1e-7
         )

@@ -1,8 +1,8 @@
 """The cheapest reduce and broadcast tree of every root, at given prices of links.
 
 Where every worker is active that is a minimum arborescence, exactly. Inactive workers make it a Steiner tree: they may
-relay where that is cheaper. Then a tree over the active workers alone is improved by taking in relays one by one, and
-what the cheapest tree costs at the least is bounded by dual ascent (Wong 1984).
+relay where that is cheaper. For a few of them every set of relays is tried. For more, a tree over the active workers alone is
+improved by taking in relays one by one, and what the cheapest tree costs at the least is bounded by dual ascent (Wong 1984).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from weft.packing.arborescence import cheapest_tree
 from weft.packing.closure import Floats, Ints
 
 ABSENT = -2
+FEW_RELAYS = 6
+"""Up to so many inactive workers, every set of them is tried as relays."""
 
 
 @compiled
@@ -87,6 +89,25 @@ def cheap_tree(costs: Floats, active: int, root: int) -> tuple[Ints, float]:
 
 
 @compiled
+def cheapest_with_relays(costs: Floats, active: int, root: int) -> tuple[Ints, float]:
+    """The cheapest tree that spans the active nodes and any set of the others."""
+    n = len(costs)
+    best, least = _over(costs, np.arange(active).astype(np.int32), root), np.inf
+    for relays in range(1 << (n - active)):
+        chosen = np.empty(n, dtype=np.int32)
+        count = 0
+        for v in range(n):
+            if v < active or (relays >> (v - active)) & 1:
+                chosen[count] = v
+                count += 1
+        tree = _over(costs, chosen[:count], root)
+        cost = tree_cost(costs, tree)
+        if cost < least * (1 - 1e-12):
+            best, least = tree, cost
+    return _pruned(best, active), least
+
+
+@compiled
 def least_cost(costs: Floats, active: int, root: int) -> float:
     """A lower bound on what any tree that spans the active nodes costs: dual ascent on cuts."""
     n = len(costs)
@@ -154,9 +175,14 @@ def price_all(costs: Floats, active: int) -> tuple[Ints, Floats, Floats]:
     trees = np.empty((active, n), dtype=np.int32)
     cost = np.empty(active)
     least = np.empty(active)
+    exact = n - active <= FEW_RELAYS
     for root in range(active):
-        trees[root], cost[root] = cheap_tree(costs, active, root)
-        least[root] = cost[root] if active == n else least_cost(costs, active, root)
+        if exact:
+            trees[root], cost[root] = cheapest_with_relays(costs, active, root)
+            least[root] = cost[root]
+        else:
+            trees[root], cost[root] = cheap_tree(costs, active, root)
+            least[root] = least_cost(costs, active, root)
     return trees, cost, least
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def seed_trees(network: Network, closure: Closure) -> Iterator[tuple[int, int, I
 def _chain(nodes: int, order: list[int]) -> Ints:
     """Every node in the order under the one behind it; the last is the root."""
     parents = np.full(nodes, ABSENT, dtype=np.int32)
-    for here, following in zip(order, order[1:], strict=False):
+    for here, following in pairwise(order):
         parents[here] = following
     parents[order[-1]] = ROOT
     return parents

@@ -1,7 +1,7 @@
 """The flow-level simulator, and the conditions that disturb it."""
 
 from weft.simulation.conditions import Background, Condition, Conditions, Pause, Slow, rotating_pauses
-from weft.simulation.result import Simulation, Step
+from weft.simulation.result import Simulation, Step, link_loads
 from weft.simulation.simulate import simulate
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Simulation",
     "Slow",
     "Step",
+    "link_loads",
     "rotating_pauses",
     "simulate",
 ]

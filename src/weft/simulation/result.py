@@ -16,6 +16,16 @@ from weft.trace import Span, Trace
 from weft.units import format_seconds
 
 
+def link_loads(schedule: Schedule, network: Network, nbytes: float) -> NDArray[np.float64]:
+    """Bytes on every link."""
+    key = schedule.source.astype(np.int64) * schedule.workers + schedule.destination
+    pairs, which = np.unique(key, return_inverse=True)
+    sizes = np.bincount(which, weights=schedule.transfer_bytes(nbytes), minlength=len(pairs))
+    routes = network.routes(pairs // schedule.workers, pairs % schedule.workers)
+    carried = np.repeat(sizes, np.diff(routes.start)) * routes.share
+    return np.bincount(routes.links, weights=carried, minlength=len(network.links)).astype(np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One transfer on the critical path: it began when the step before it had ended.
@@ -51,12 +61,7 @@ class Simulation:
     @cached_property
     def bytes_on_links(self) -> NDArray[np.float64]:
         """Bytes of the schedule on every link, in the order of ``network.links``."""
-        key = self.schedule.source.astype(np.int64) * self.schedule.workers + self.schedule.destination
-        pairs, which = np.unique(key, return_inverse=True)
-        sizes = np.bincount(which, weights=self.schedule.transfer_bytes(self.nbytes), minlength=len(pairs))
-        routes = self.network.routes(pairs // self.schedule.workers, pairs % self.schedule.workers)
-        carried = np.repeat(sizes, np.diff(routes.start)) * routes.share
-        return np.bincount(routes.links, weights=carried, minlength=len(self.network.links)).astype(np.float64)
+        return link_loads(self.schedule, self.network, self.nbytes)
 
     @cached_property
     def link_bytes(self) -> dict[str, float]:

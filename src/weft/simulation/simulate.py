@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.dependencies import Entries, entries
 from weft.errors import InputError, SimulationError
+from weft.heap import empty_heap
 from weft.network import Network, Routes
 from weft.schedule import REDUCE, Schedule
 from weft.simulation.conditions import Conditions
@@ -26,7 +27,6 @@ from weft.simulation.engine import (
     Work,
     advance,
 )
-from weft.heap import empty_heap
 from weft.simulation.result import Simulation
 from weft.simulation.sharing import Floats, new_changes, new_flows, new_links
 

@@ -1,0 +1,5 @@
+"""Planning: the best schedule for a network and a size, with a bound and the reasons."""
+
+from weft.planning.plan import Plan, plan
+
+__all__ = ["Plan", "plan"]

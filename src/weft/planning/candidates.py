@@ -1,0 +1,103 @@
+"""Candidates for a plan: every collective and packed forests, each in as many segments as pay.
+
+A candidate is simulated only if it can win: its busiest link alone already takes some time, and if that is more than the
+best found so far, the candidate is left out. Segments are doubled as long as that makes it faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.collectives import COLLECTIVES
+from weft.collectives.forest import forest_of
+from weft.network import Network
+from weft.ordering import pipelined
+from weft.packing.pack import Packing
+from weft.proof import verify
+from weft.schedule import Schedule
+from weft.simulation import Simulation, link_loads, simulate
+
+MOST_TRANSFERS = 1_200_000
+"""No schedule with more transfers is tried in segments."""
+WORTH = 0.995
+"""More segments must make it at least that much faster to be pursued further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A schedule that was simulated, or one that was left out because its busiest link alone takes longer."""
+
+    collective: str
+    segments: int
+    seconds: float
+    """predicted; of one that was left out, what its busiest link takes"""
+    result: Simulation | None
+    whole: Schedule
+    """before it was cut into segments"""
+
+
+Cut = Callable[[Schedule, int], Schedule]
+
+
+class Race:
+    """The candidates of one plan, and the best so far."""
+
+    def __init__(self, network: Network, nbytes: float, deadline: float) -> None:
+        self.network = network
+        self.nbytes = nbytes
+        self.deadline = deadline
+        self.candidates: list[Candidate] = []
+        self.best: Candidate | None = None
+
+    def enter(self, name: str, schedule: Schedule, cut: Cut, first: int = 1) -> None:
+        """Simulate a schedule in more and more segments, as long as that pays and there is time."""
+        limit = busiest_link(schedule, self.network, self.nbytes)
+        if self.best is not None and limit >= self.best.seconds:
+            self.candidates.append(Candidate(name, 1, limit, None, schedule))
+            return
+        own: Candidate | None = None
+        segments = first
+        size = len(schedule)
+        while own is None or (size * segments <= MOST_TRANSFERS and time.monotonic() < self.deadline):
+            fine = cut(schedule, segments)
+            verify(fine)
+            result = simulate(fine, self.network, self.nbytes)
+            found = Candidate(name, segments, result.seconds, result, schedule)
+            paid = own is None or found.seconds < WORTH * own.seconds
+            if own is None or found.seconds < own.seconds:
+                own = found
+            # One step that does not pay may hide one that does, right at the start of a pipeline.
+            if not paid and segments > 2 * first:
+                break
+            segments *= 2
+        self.candidates.append(own)
+        if self.best is None or own.seconds < self.best.seconds:
+            self.best = own
+
+
+def busiest_link(schedule: Schedule, network: Network, nbytes: float) -> float:
+    """How long the busiest link needs for its bytes: no order of the transfers is faster."""
+    return float((link_loads(schedule, network, nbytes) / network.graph.bandwidth).max(initial=0.0))
+
+
+def collectives_by_promise(network: Network, nbytes: float) -> Iterator[tuple[str, Schedule]]:
+    """Every collective, the one with the least busy busiest link first."""
+    made = [(name, collective(network)) for name, collective in COLLECTIVES.items() if name != "forest"]
+    ranked = sorted(made, key=lambda item: busiest_link(item[1], network, nbytes))
+    yield from ranked
+
+
+def enter_forests(race: Race, found: Sequence[Packing]) -> None:
+    """Packings as forests, ordered by when transfers can happen, and the best of them also by steps."""
+    for packing in found:
+        schedule = forest_of(race.network, packing)
+        seconds = max(packing.value * race.nbytes, 1e-12)
+
+        def greedily(whole: Schedule, segments: int, seconds: float = seconds) -> Schedule:
+            return pipelined(whole, race.network, race.nbytes, seconds, segments)
+
+        race.enter("forest", schedule, greedily, first=4)
+    if race.best is not None and race.best.collective == "forest":
+        race.enter("forest", race.best.whole, Schedule.segmented, first=4)

@@ -1,0 +1,141 @@
+"""plan: the fastest schedule that is found for a network and a size, how far it is from the bound, and why it was chosen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from weft.bounds import Bound, bound
+from weft.collectives.forest import forest_of
+from weft.errors import InputError
+from weft.network import Network, full_mesh
+from weft.ordering import pipelined
+from weft.packing.pack import Packing, packings
+from weft.planning.candidates import Candidate, Race, collectives_by_promise, enter_forests
+from weft.proof import verify
+from weft.schedule import Schedule
+from weft.simulation import simulate
+from weft.units import format_bytes, format_seconds
+
+GOOD_ENOUGH = 0.99
+"""A candidate this close to the bound ends the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A chosen schedule, with its predicted time, the bound, and why it was chosen."""
+
+    network: Network
+    nbytes: int
+    schedule: Schedule
+    collective: str
+    segments: int
+    seconds: float
+    bound: float
+    why: str
+    whole: Schedule
+    """the schedule before it was cut into segments: its trees"""
+    others: tuple[tuple[str, float], ...] = ()
+    """what the other candidates would take, best first"""
+
+    @property
+    def digest(self) -> str:
+        return self.schedule.digest
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan file, atomically."""
+        from weft.files import write_atomically
+        from weft.planning.files import plan_text
+
+        write_atomically(Path(path), plan_text(self))
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Read a plan file; its schedule is proved again, and must have the digest that the file says."""
+        from weft.planning.files import plan_from_file
+
+        return plan_from_file(Path(path))
+
+
+def plan(
+    network: Network, nbytes: float, *, seconds: float = 10.0, progress: Callable[[int, int], None] | None = None
+) -> Plan:
+    """The best of all collectives and of packed forests, as simulated, found in about so many seconds."""
+    if not nbytes >= 1:
+        raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")
+    if not seconds > 0:
+        raise InputError(f"planning in {seconds:g} s is not possible: it must be more than 0")
+    _compile()
+    begun = time.monotonic()
+    race = Race(network, nbytes, begun + seconds)
+    least = bound(network, nbytes)
+    entries = list(collectives_by_promise(network, nbytes))
+    for i, (name, schedule) in enumerate(entries):
+        if progress is not None:
+            progress(i, len(entries) + 1)
+        simulated = sum(candidate.result is not None for candidate in race.candidates)
+        if simulated > 1 and race.best is not None and race.best.seconds * GOOD_ENOUGH <= least.seconds:
+            break
+        if race.best is None or time.monotonic() < begun + 0.6 * seconds:
+            race.enter(name, schedule, Schedule.sliced)
+    packing: Packing | None = None
+    if race.best is not None and race.best.seconds * GOOD_ENOUGH > least.seconds and len(network.active) > 1:
+        found = packings(network, gap=0.005, seconds=max(0.5, 0.5 * (race.deadline - time.monotonic())))
+        packing = found[0]
+        least = _better(least, packing, nbytes)
+        if race.best.seconds * GOOD_ENOUGH > least.seconds:
+            enter_forests(race, found)
+    assert race.best is not None
+    chosen, result = race.best, race.best.result
+    assert result is not None
+    verify(result.schedule)
+    others = sorted(
+        ((c.collective, c.seconds) for c in race.candidates if c is not chosen and c.result), key=lambda o: o[1]
+    )
+    why = _why(chosen, least, others, packing, nbytes)
+    return Plan(
+        network, int(nbytes), result.schedule, chosen.collective, chosen.segments, chosen.seconds, least.seconds, why,
+        chosen.whole, tuple(others),
+    )  # fmt: skip
+
+
+@cache
+def _compile() -> None:
+    """Have everything compiled before the time is taken: on a new machine that alone takes longer than planning."""
+    tiny = full_mesh(3)
+    schedule = forest_of(tiny, packings(tiny.with_active(tiny.workers[:2]), tastes=(1.0,), seconds=1.0)[0])
+    simulate(pipelined(schedule, tiny, 1e6, 1e-3, 2), tiny, 1e6)
+
+
+def _better(least: Bound, packing: Packing, nbytes: float) -> Bound:
+    """The bound of counting or that of the packing's prices, whichever says more."""
+    if packing.bound * nbytes <= least.seconds * (1 + 1e-9):
+        return least
+    return Bound(packing.bound * nbytes, "no packing of reduce and broadcast trees into the links is faster")
+
+
+def _why(
+    chosen: Candidate, least: Bound, others: list[tuple[str, float]], packing: Packing | None, nbytes: float
+) -> str:
+    """The reasons in words: what, how close, what holds it up, and what came next."""
+    assert chosen.result is not None
+    pieces = f" in {chosen.segments} segments" if chosen.segments > 1 else ""
+    share = least.seconds / chosen.seconds if chosen.seconds > 0 else 1.0
+    lines = [
+        f"{chosen.collective}{pieces} takes {format_seconds(chosen.seconds)} for {format_bytes(nbytes)}, {share:.1%} of the "
+        f"bound of {format_seconds(least.seconds)} ({least.why}).",
+        f"It is held up by {chosen.result.bottleneck}.",
+    ]
+    rivals = [(name, seconds) for name, seconds in others if name != chosen.collective]
+    if rivals:
+        name, seconds = rivals[0]
+        lines.append(f"The runner-up is {name}, {seconds / max(chosen.seconds, 1e-300) - 1:.1%} slower.")
+    if packing is not None:
+        lines.append(
+            f"The best packing of trees would take {format_seconds(packing.value * nbytes)} if pipelined without end "
+            f"({packing.quality:.1%} of its own bound)."
+        )
+    return " ".join(lines)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import weft
+from strategies import networks
+from test_packing import NAMED
+from weft import InputError, Network
+from weft.network import two_tier
+
+
+def slower(network: Network, latency: float) -> Network:
+    return replace(network, links=tuple(replace(link, latency=latency) for link in network.links))
+
+
+@pytest.mark.parametrize("network", NAMED.values(), ids=NAMED.keys())
+def test_plans_of_well_known_networks_are_within_ten_percent_of_the_bound(network: Network) -> None:
+    late = slower(network, 20e-6)
+    plan = weft.plan(late, 100_000_000)
+    assert plan.bound <= plan.seconds <= 1.1 * plan.bound
+    weft.verify(plan.schedule)
+    assert weft.simulate(plan.schedule, late, 100_000_000).seconds == pytest.approx(plan.seconds)
+
+
+def test_why_names_the_choice_the_bound_the_bottleneck_and_the_runner_up() -> None:
+    plan = weft.plan(two_tier(2, 4, oversubscription=4, latency=5e-6), 100_000_000)
+    for part in (plan.collective, "of the bound", "held up by", "runner-up"):
+        assert part in plan.why
+    assert plan.others
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
+@given(network=networks, nbytes=st.sampled_from([1, 1000, 10**6, 10**8]))
+def test_any_network_gets_a_proved_plan_that_no_collective_beats(network: Network, nbytes: int) -> None:
+    plan = weft.plan(network, nbytes, seconds=2.0)
+    weft.verify(plan.schedule)
+    assert plan.seconds >= plan.bound * (1 - 1e-9)
+    for name in ("ring", "rat", "parameter-server"):
+        schedule = weft.collectives.COLLECTIVES[name](network)
+        assert (
+            plan.seconds <= weft.simulate(schedule, network, nbytes).seconds * (1 + 1e-9)
+            or plan.seconds <= plan.bound / 0.99
+        )
+
+
+def test_a_plan_loads_back_to_the_same_digest(tmp_path: Path) -> None:
+    plan = weft.plan(NAMED["DGX-1"], 10_000_000)
+    plan.save(tmp_path / "plan.json")
+    again = weft.Plan.load(tmp_path / "plan.json")
+    assert again.digest == plan.digest
+    assert again.network == plan.network
+    assert (again.seconds, again.bound, again.why, again.others) == (plan.seconds, plan.bound, plan.why, plan.others)
+    assert again.whole == plan.whole
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda d: d | {"weft_plan": 9}, "version 9"),
+        (lambda d: d | {"digest": "0" * 64}, "says its digest is 000"),
+        (lambda d: d | {"schedule": d["schedule"].rsplit("\n", 2)[0] + "\n"}, "digest"),
+        (lambda d: {k: v for k, v in d.items() if k != "why"}, "not a plan that Weft wrote"),
+        (lambda d: d | {"network": "workers: 3"}, "workers is a list"),
+        (lambda d: [d], "not a plan"),
+    ],
+)
+def test_a_damaged_plan_is_refused(tmp_path: Path, change, problem: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "plan.json"
+    weft.plan(two_tier(2, 2), 1_000_000).save(path)
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(weft.WeftError, match=problem):
+        weft.Plan.load(path)
+
+
+def test_trivial_and_impossible_plans() -> None:
+    alone = weft.plan(two_tier(2, 2).with_active(["b1"]), 1_000_000)
+    assert (alone.seconds, len(alone.schedule)) == (0.0, 0)
+    for nbytes in (0, -1):
+        with pytest.raises(InputError, match="bytes is not possible"):
+            weft.plan(two_tier(2, 2), nbytes)
+    with pytest.raises(InputError, match="planning in 0 s"):
+        weft.plan(two_tier(2, 2), 10, seconds=0)
