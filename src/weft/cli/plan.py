@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> None:
         from weft.files import write_atomically
         from weft.msccl import to_msccl
 
-        write_atomically(Path(args.msccl), to_msccl(found.schedule))
+        # Not the segments: MSCCL pipelines a document by itself.
+        write_atomically(Path(args.msccl), to_msccl(found.whole, name=f"weft-{found.collective}"))
     if args.json:
         print_json(plan_facts(found))
     else:

@@ -6,12 +6,14 @@ best found so far, the candidate is left out. Segments are doubled as long as th
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.collectives import COLLECTIVES
 from weft.collectives.forest import forest_of
+from weft.errors import SimulationError
 from weft.network import Network
 from weft.ordering import pipelined
 from weft.packing.pack import Packing
@@ -60,10 +62,12 @@ class Race:
         own: Candidate | None = None
         segments = first
         size = len(schedule)
-        while own is None or (size * segments <= MOST_TRANSFERS and time.monotonic() < self.deadline):
+        while segments == first or (size * segments <= MOST_TRANSFERS and time.monotonic() < self.deadline):
             fine = cut(schedule, segments)
             verify(fine)
-            result = simulate(fine, self.network, self.nbytes)
+            result = self.simulated(fine, own)
+            if result is None:
+                break
             found = Candidate(name, segments, result.seconds, result, schedule)
             paid = own is None or found.seconds < WORTH * own.seconds
             if own is None or found.seconds < own.seconds:
@@ -72,9 +76,24 @@ class Race:
             if not paid and segments > 2 * first:
                 break
             segments *= 2
+        if own is None:
+            self.candidates.append(Candidate(name, 1, limit, None, schedule))
+            return
         self.candidates.append(own)
         if self.best is None or own.seconds < self.best.seconds:
             self.best = own
+
+    def simulated(self, schedule: Schedule, own: Candidate | None) -> Simulation | None:
+        """The result, unless it is far behind or takes too long; there is always a first one."""
+        far = 1.5 * min(c.seconds for c in (self.best, own) if c) if self.best or own else math.inf
+
+        def stop(now: float) -> bool:
+            return self.best is not None and (now > far or time.monotonic() > self.deadline)
+
+        try:
+            return simulate(schedule, self.network, self.nbytes, stop=stop)
+        except SimulationError:
+            return None
 
 
 def busiest_link(schedule: Schedule, network: Network, nbytes: float) -> float:

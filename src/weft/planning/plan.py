@@ -63,14 +63,17 @@ class Plan:
 def plan(
     network: Network, nbytes: float, *, seconds: float = 10.0, progress: Callable[[int, int], None] | None = None
 ) -> Plan:
-    """The best of all collectives and of packed forests, as simulated, found in about so many seconds."""
+    """The best of all collectives and of packed forests, as simulated, found in about so many seconds.
+
+    Half of the time is kept for forests, if no collective comes close to the bound before.
+    """
     if not nbytes >= 1:
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")
     if not seconds > 0:
         raise InputError(f"planning in {seconds:g} s is not possible: it must be more than 0")
     _compile()
     begun = time.monotonic()
-    race = Race(network, nbytes, begun + seconds)
+    race = Race(network, nbytes, begun + 0.5 * seconds)
     least = bound(network, nbytes)
     entries = list(collectives_by_promise(network, nbytes))
     for i, (name, schedule) in enumerate(entries):
@@ -79,11 +82,12 @@ def plan(
         simulated = sum(candidate.result is not None for candidate in race.candidates)
         if simulated > 1 and race.best is not None and race.best.seconds * GOOD_ENOUGH <= least.seconds:
             break
-        if race.best is None or time.monotonic() < begun + 0.6 * seconds:
+        if race.best is None or time.monotonic() < race.deadline:
             race.enter(name, schedule, Schedule.sliced)
     packing: Packing | None = None
     if race.best is not None and race.best.seconds * GOOD_ENOUGH > least.seconds and len(network.active) > 1:
-        found = packings(network, gap=0.005, seconds=max(0.5, 0.5 * (race.deadline - time.monotonic())))
+        race.deadline = begun + seconds
+        found = packings(network, gap=0.005, seconds=max(0.2, 0.5 * (race.deadline - time.monotonic())))
         packing = found[0]
         least = _better(least, packing, nbytes)
         if race.best.seconds * GOOD_ENOUGH > least.seconds:

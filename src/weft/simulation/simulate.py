@@ -31,7 +31,7 @@ from weft.simulation.result import Simulation
 from weft.simulation.sharing import Floats, new_changes, new_flows, new_links
 
 Channel = Literal["stream", "blocking", "shared"]
-_EVENTS_BETWEEN_REPORTS = 200_000
+_EVENTS_BETWEEN_REPORTS = 5_000
 
 
 def simulate(
@@ -44,6 +44,7 @@ def simulate(
     rtt_weights: bool = False,
     add_seconds_per_byte: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
+    stop: Callable[[float], bool] | None = None,
 ) -> Simulation:
     """Run a schedule for a tensor of ``nbytes`` on a network, flow by flow.
 
@@ -51,7 +52,8 @@ def simulate(
     next begins when the last byte of the one before has left, as on a connection. ``"blocking"``: when it has arrived, as
     if each waited for an answer. ``"shared"``: all that are ready share the route, as if each had its own connection.
     ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``progress`` is called
-    now and then with the number of transfers done and of all.
+    now and then with the number of transfers done and of all; ``stop`` with the simulated time, and if it says so the
+    simulation ends with a ``SimulationError``.
     """
     _check(schedule, network, nbytes, channel, add_seconds_per_byte)
     conditions = conditions or Conditions()
@@ -70,7 +72,9 @@ def simulate(
     streams = channel == "stream"
     work = _work(schedule, network, nbytes, parts, sources, latency, starts, order, streams, add_seconds_per_byte)
     events = conditions.events(network, len(channel_pair))
-    record, seconds = _run(work, events, routes, flow_route, weight, network, len(parts.write_start) - 1, progress)
+    record, seconds = _run(
+        work, events, routes, flow_route, weight, network, len(parts.write_start) - 1, progress, stop
+    )
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     times = record.started[back], record.sent[back], record.ended[back]
@@ -146,7 +150,7 @@ def _reordered(parts: Entries, order: np.ndarray) -> Entries:
 
 def _run(
     work: Work, events: Disturbances, routes: Routes, flow_route: np.ndarray, weight: np.ndarray, network: Network,
-    cell_count: int, progress: Callable[[int, int], None] | None,
+    cell_count: int, progress: Callable[[int, int], None] | None, stop: Callable[[float], bool] | None,
 ) -> tuple[Record, float]:  # fmt: skip
     lengths = np.diff(routes.start)[flow_route]
     start = np.zeros(len(flow_route) + 1, dtype=np.int64)
@@ -199,6 +203,8 @@ def _run(
         status = advance(state, _EVENTS_BETWEEN_REPORTS)
         if progress is not None:
             progress(int(state.clock.done[0]), transfers)
+        if status == RUNNING and stop is not None and stop(float(state.clock.now[0])):
+            raise SimulationError(f"stopped after {state.clock.now[0]:g} simulated seconds")
     if status != DONE:
         raise SimulationError(_why_nothing_moves(state.links.capacity, state.clock, network, transfers))
     return state.record, float(state.clock.finish[0])
