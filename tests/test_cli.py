@@ -10,6 +10,8 @@ import pytest
 
 from weft.cli import main
 from weft.collectives import COLLECTIVES
+from weft.msccl import from_msccl
+from weft.proof import verify
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NETWORK = str(EXAMPLES / "two-racks.yaml")
@@ -215,3 +217,32 @@ def test_every_example_is_a_network_that_compares(capsys: Captured) -> None:
     for path in sorted(EXAMPLES.glob("*.yaml")):
         if path.stem != "conditions":
             assert as_json(capsys, "compare", str(path), "--size", "1MB", "--segments", "1")["results"]
+
+
+def test_plan_gives_the_fields_of_the_contract_and_a_file(capsys: Captured, tmp_path: Path) -> None:
+    file, document = str(tmp_path / "plan.json"), tmp_path / "plan.xml"
+    found = as_json(capsys, "plan", "dgx1", "--size", "10MB", "-o", file, "--msccl", str(document))
+    assert found["seconds"] >= found["bound_seconds"] > 0
+    assert found["bytes"] == 10_000_000
+    assert "of the bound" in found["why"]
+    assert sum(tree["share"] for tree in found["trees"]) == pytest.approx(1.0, abs=1e-3)
+    assert all(len(tree["reduce"]) >= 7 for tree in found["trees"])
+    assert as_json(capsys, "show", file)["digest"] == found["digest"]
+    assert found["why"] in run(capsys, "show", file)
+    verify(from_msccl(document.read_text()))
+    for ending in ("svg", "html"):
+        run(capsys, "show", file, "-o", str(tmp_path / f"plan.{ending}"))
+        assert (tmp_path / f"plan.{ending}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["plan", NETWORK, "--size", "nothing"], "is not a size"),
+        (["plan", NETWORK, "--size", "1MB", "--time", "0s"], "--time must be more than 0"),
+        (["plan", NETWORK, "--size", "1MB", "-o", "/nowhere/plan.json"], "cannot write"),
+        (["plan", NETWORK], "--size"),
+    ],
+)
+def test_bad_input_to_plan_is_refused(capsys: Captured, arguments: list[str], problem: str) -> None:
+    assert problem in refused(capsys, *arguments)

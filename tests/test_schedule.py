@@ -126,3 +126,15 @@ def test_impossible_numbers_are_refused() -> None:
 def test_arrays_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
         ring(full_mesh(3)).source[0] = 2
+
+
+def test_slices_keep_transfers_of_several_chunks_whole() -> None:
+    schedule = halving_doubling(full_mesh(8))
+    fine = schedule.sliced(3)
+    verify(fine)
+    assert len(fine) == 3 * len(schedule)
+    assert fine.depth == schedule.depth
+    assert sorted(fine.span.tolist()) == sorted(3 * schedule.span.tolist())
+    assert verify(butterfly(full_mesh(6)).sliced(5)).chunks == 5
+    with pytest.raises(InputError, match="0 segments"):
+        schedule.sliced(0)

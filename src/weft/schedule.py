@@ -262,7 +262,7 @@ class Schedule:
         from weft.dependencies import waves
 
         if n < 1:
-            raise InputError(f"{n} slices are not possible: it must be at least 1")
+            raise InputError(f"{n} segments are not possible: it must be at least 1")
         if n == 1:
             return self
         piece = np.tile(np.arange(n, dtype=np.int32), len(self))

@@ -113,7 +113,7 @@ def _simulated(network: Network, args: argparse.Namespace) -> Simulation:
     from weft.proof import verify
     from weft.simulation import simulate
 
-    schedule = collective_of(args.collective, args.option, network).segmented(args.segments)
+    schedule = collective_of(args.collective, args.option, network).sliced(args.segments)
     verify(schedule)
     return simulate(schedule, network, parse_bytes(args.size))
 

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the collective, such as servers=1 or k=4",
     )
     parser.add_argument(
-        "--segments", type=int, default=1, metavar="N", help="cut every chunk into N to pipeline it (default 1)"
+        "--segments", type=int, default=1, metavar="N", help="cut the tensor into N to pipeline it (default 1)"
     )
     add_size(parser)
     add_conditions(parser)
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
         schedule = Schedule.parse(_read(Path(args.schedule)))
     else:
         schedule = collective_of(args.collective, args.option, network)
-    schedule = schedule.segmented(args.segments)
+    schedule = schedule.sliced(args.segments)
     verify(schedule)
     with progress("simulating") as report:
         result = simulate(
