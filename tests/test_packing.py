@@ -15,9 +15,11 @@ from weft.collectives.forest import forest_of, pieces_of
 from weft.network import both_ways, dgx1, fat_tree, machines, two_tier
 from weft.ordering import pipelined
 from weft.packing.arborescence import cheapest_tree
+from weft.packing.closure import closure_of
 from weft.packing.master import KINDS, Formulation
 from weft.packing.pack import Packing, pack, packings
 from weft.packing.pricing import cheap_tree, least_cost, shallow_tree, tree_cost, tree_depth
+from weft.packing.symmetry import symmetry_of
 
 GBIT = 1e9 / 8
 
@@ -118,6 +120,41 @@ def _reaches(parent: dict[int, int], root: int) -> bool:
         if here != root:
             return False
     return True
+
+
+def test_nodes_that_cannot_be_reached_cost_infinitely_much() -> None:
+    costs = np.full((5, 5), np.inf)
+    costs[0, 1] = costs[1, 2] = costs[3, 4] = costs[4, 3] = 1.0
+    assert tree_cost(costs, cheapest_tree(costs, 0)) == np.inf
+
+
+def grid(side: int) -> Network:
+    names = [[f"w{i}-{j}" for j in range(side)] for i in range(side)]
+    links = [Link(names[i][j], names[i + 1][j], 1e9) for i in range(side - 1) for j in range(side)]
+    links += [Link(names[i][j], names[i][j + 1], 1e9) for i in range(side) for j in range(side - 1)]
+    return Network(tuple(name for row in names for name in row), both_ways(links), (), (), name=f"grid {side}")
+
+
+@pytest.mark.parametrize(
+    ("network", "group", "roots"),
+    [(grid(4), 8, 3), (grid(8), 8, 10), (dgx1(), 4, 2), (two_tier(4, 8), 32, 1), (machines(3, 8, "dgx1"), 3, 8)],
+    ids=lambda x: x.name if isinstance(x, Network) else str(x),
+)
+def test_symmetries_are_found_and_make_the_program_small(network: Network, group: int, roots: int) -> None:
+    closure = closure_of(network)
+    symmetry = symmetry_of(network, closure)
+    assert (len(symmetry.group), len(symmetry.roots)) == (group, roots)
+    assert symmetry.size.sum() == len(network.links)
+    packing = pack(network)
+    assert packing.quality > 0.99
+    check_capacity(network, packing)
+    weft.verify(forest_of(network, packing))
+
+
+def test_what_differs_in_one_link_has_no_symmetry_there() -> None:
+    network = two_tier(2, 4)
+    slower = replace(network, links=(replace(network.links[0], bandwidth=1e8), *network.links[1:]))
+    assert len(symmetry_of(slower, closure_of(slower)).group) == 1
 
 
 @settings(deadline=None, max_examples=60)

@@ -22,7 +22,7 @@ def cheapest_tree(cost: Floats, root: int) -> Ints:
     n = len(cost)
     most = 2 * n
     incoming = np.full((most, n), np.inf)
-    head = np.zeros((most, n), dtype=np.int32)
+    head = np.full((most, n), -1, dtype=np.int32)
     for v in range(n):
         for u in range(n):
             incoming[v, u] = cost[u, v]
@@ -62,7 +62,7 @@ def cheapest_tree(cost: Floats, root: int) -> Ints:
                     on_path[member] = False
                     inside[member] = new
                     for u in range(n):
-                        if incoming[member, u] < incoming[new, u]:
+                        if incoming[member, u] < incoming[new, u] or head[new, u] < 0:
                             incoming[new, u], head[new, u] = incoming[member, u], head[member, u]
                     if member == before:
                         break

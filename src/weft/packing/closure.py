@@ -1,6 +1,7 @@
 """The workers' closure: every ordered pair of workers as one edge that uses the links of its route.
 
-Trees are made of these edges, so switches, shared network cards and uplinks are modelled as they are.
+Trees are made of these edges, so switches, shared network cards and uplinks are modelled as they are. On a network of direct
+links, without switches, only neighbours are joined: a route through other workers is what trees are for.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Closure:
     """of every link, in units of the fastest"""
     unit: float
     """bytes per second of one unit of bandwidth"""
+    direct: bool
+    """whether only neighbours are joined"""
 
     @property
     def n(self) -> int:
@@ -36,7 +39,7 @@ class Closure:
 
     def costs(self, prices: Floats) -> Floats:
         """What every edge costs when every link has a price: ``costs[u, v]``."""
-        return _route_costs(self.routes.start, self.routes.links, self.routes.share, prices, self.n)
+        return _route_costs(self.routes.start, self.routes.links, self.routes.share, prices, self.n, self.direct)
 
     def loads(self, parents: Ints, upwards: bool) -> tuple[Ints, Floats]:
         """Which links a tree uses, and how often its data crosses each; towards the root or away from it."""
@@ -53,18 +56,19 @@ def closure_of(network: Network, relays: bool = True) -> Closure:
     n = len(ranks)
     routes = network.routes(np.repeat(ranks, n), np.tile(ranks, n))
     unit = float(network.graph.bandwidth.max()) if len(network.links) else 1.0
-    return Closure(ranks, len(network.active), routes, network.graph.bandwidth / unit, unit)
+    return Closure(ranks, len(network.active), routes, network.graph.bandwidth / unit, unit, not network.switches)
 
 
 @compiled
-def _route_costs(start: Longs, links: Ints, share: Floats, prices: Floats, n: int) -> Floats:
+def _route_costs(start: Longs, links: Ints, share: Floats, prices: Floats, n: int, direct: bool) -> Floats:
     costs = np.zeros((n, n))
     for u in range(n):
         for v in range(n):
             total = 0.0
             for hop in range(start[u * n + v], start[u * n + v + 1]):
                 total += share[hop] * prices[links[hop]]
-            costs[u, v] = total
+            joined = not direct or start[u * n + v + 1] - start[u * n + v] == 1
+            costs[u, v] = total if joined else np.inf
     return costs
 
 

@@ -22,8 +22,9 @@ from weft.errors import InputError
 from weft.network import Network, full_mesh
 from weft.packing.closure import Closure, Floats, Ints, closure_of
 from weft.packing.master import BROADCAST, KINDS, LATE_BROADCAST, REDUCE, Formulation, Master
-from weft.packing.pricing import FEW_RELAYS, price_all, shallow_tree, tree_depth
+from weft.packing.pricing import FEW_RELAYS, price_all, shallow_tree, tree_cost, tree_depth
 from weft.packing.seeds import seed_trees
+from weft.packing.symmetry import symmetry_of
 
 _SMOOTHING = 0.5
 _SHALLOW = (1, 2, 3, 4, 6)
@@ -77,7 +78,7 @@ def pack(
 def packings(
     network: Network,
     formulation: Formulation = "pipelined",
-    tastes: Sequence[float] = (1.0, 2.0, 4.0),
+    tastes: Sequence[float] = (0.5, 2.0, 4.0),
     *,
     gap: float = 0.003,
     seconds: float = 10.0,
@@ -113,7 +114,7 @@ def _compile() -> None:
     """Have everything compiled before the time is taken: on a new machine that takes longer than any packing."""
     tiny = full_mesh(4)
     for relays in (0, 1, FEW_RELAYS + 1):
-        price_all(np.ones((2 + relays, 2 + relays)), 2)
+        price_all(np.ones((2 + relays, 2 + relays)), 2, np.arange(2, dtype=np.int32))
     search = _Search(tiny.with_active(tiny.workers[:3]), "pipelined")
     search.improve()
     search.solution(1.0)
@@ -126,7 +127,13 @@ class _Search:
         self.network = network
         self.kinds = KINDS[formulation]
         self.closure: Closure = closure_of(network)
-        self.master = Master(self.closure.bandwidth, self.closure.active, formulation)
+        self.symmetry = symmetry_of(network, self.closure)
+        self.roots = self.symmetry.roots
+        self.position = {int(root): i for i, root in enumerate(self.roots)}
+        first = np.unique(self.symmetry.row, return_index=True)[1]
+        self.bandwidth = self.closure.bandwidth[first]
+        """of every row of the program: of one of its links"""
+        self.master = Master(self.bandwidth, len(self.roots), formulation)
         for kind, root, parents in seed_trees(network, self.closure):
             self.add(kind, root, parents)
         self.value, self.prices = self.master.solve()
@@ -137,11 +144,19 @@ class _Search:
         self.rounds = 0
 
     def add(self, kind: int, root: int, parents: Ints) -> int:
-        """Add a tree in all stages where its kind may run; how many of these are new."""
-        if kind == REDUCE:
-            return self.master.add(REDUCE, root, parents, *self.closure.loads(parents, upwards=True))
-        load = self.closure.loads(parents, upwards=False)
-        return sum(self.master.add(k, root, parents, *load) for k in self.kinds if k != REDUCE)
+        """Add a tree in all stages where its kind may run; how many of these are new. Others of its orbit are implied."""
+        if root not in self.position:
+            return 0
+        links, loads = self.closure.loads(parents, upwards=kind == REDUCE)
+        rows, which = np.unique(self.symmetry.row[links], return_inverse=True)
+        shares = np.bincount(which, weights=loads / self.symmetry.size[self.symmetry.row[links]]).astype(np.float64)
+        kinds = [REDUCE] if kind == REDUCE else [k for k in self.kinds if k != REDUCE]
+        return sum(self.master.add(k, self.position[root], parents, rows.astype(np.int32), shares) for k in kinds)
+
+    def link_prices(self, prices: Floats) -> Floats:
+        """The prices of links from those of rows, one row a stage."""
+        found: Floats = (prices / self.symmetry.size)[:, self.symmetry.row]
+        return found
 
     def improve(self) -> bool:
         """One round: prices, cheapest trees, a certificate; false if nothing new is found."""
@@ -156,15 +171,15 @@ class _Search:
     def price(self, prices: Floats) -> int:
         """Add the cheapest trees at these prices, and keep the certificate if it is the best."""
         active = self.closure.active
-        costs = [self.closure.costs(stage) for stage in prices]
-        up, _, up_least = price_all(np.ascontiguousarray(costs[0].T), active)
-        added = sum(self.add(REDUCE, root, up[root]) for root in range(active))
-        down_least = np.full(active, np.inf)
+        costs = [self.closure.costs(stage) for stage in self.link_prices(prices)]
+        up, up_least = price_all(np.ascontiguousarray(costs[0].T), active, self.roots)
+        added = sum(self.add(REDUCE, int(root), up[i]) for i, root in enumerate(self.roots))
+        down_least = np.full(len(self.roots), np.inf)
         for kind in self.kinds[1:]:
-            down, _, least = price_all(costs[1 if kind == LATE_BROADCAST else 0], active)
+            down, least = price_all(costs[1 if kind == LATE_BROADCAST else 0], active, self.roots)
             down_least = np.minimum(down_least, least)
-            added += sum(self.add(kind, root, down[root]) for root in range(active))
-        if active <= _SHALLOW_EVERY_ROUND:
+            added += sum(self.add(kind, int(root), down[i]) for i, root in enumerate(self.roots))
+        if len(self.roots) <= _SHALLOW_EVERY_ROUND:
             added += self.add_shallow(costs)
         certificate = float((up_least + down_least).min()) / self.scale(prices)
         if certificate > self.best_certificate:
@@ -174,22 +189,24 @@ class _Search:
 
     def scale(self, prices: Floats) -> float:
         """What the prices must be divided by so that a unit of time is worth one."""
-        worth = prices @ self.closure.bandwidth
+        worth = prices @ self.bandwidth
         return float(worth.max() if self.master.lengths == 2 else worth.mean())
 
     def add_shallow(self, costs: list[Floats]) -> int:
         """Cheap trees of limited depth."""
         added = 0
         for depth in _SHALLOW:
-            for root in range(self.closure.active):
+            for root in self.roots.tolist():
                 up, down = (shallow_tree(c, self.closure.active, root, depth) for c in (costs[0].T.copy(), costs[-1]))
-                added += self.add(REDUCE, root, up) + self.add(BROADCAST, root, down)
+                # On direct links there may be no tree so shallow.
+                added += self.add(REDUCE, root, up) if np.isfinite(tree_cost(costs[0].T.copy(), up)) else 0
+                added += self.add(BROADCAST, root, down) if np.isfinite(tree_cost(costs[-1], down)) else 0
         return added
 
     def add_shallow_at_last(self) -> None:
         """From here on only trees are exchanged for shallower ones; the packing stays as fast as it is."""
-        if self.closure.active > _SHALLOW_EVERY_ROUND:
-            self.add_shallow([self.closure.costs(stage) for stage in self.best_prices])
+        if len(self.roots) > _SHALLOW_EVERY_ROUND:
+            self.add_shallow([self.closure.costs(stage) for stage in self.link_prices(self.best_prices)])
             self.value, self.prices = self.master.solve()
         self.master.limit(self.value * (1 + 1e-6))
 
@@ -197,19 +214,32 @@ class _Search:
         """The trees of a packing that is as fast as the fastest found, and shallow."""
         depths = np.array([float(tree_depth(parents)) for _, _, parents in self.master.trees])
         self.master.prefer(depths**taste)
-        return tuple(
-            Tree(
-                "reduce" if kind == REDUCE else "broadcast",
-                int(self.closure.ranks[root]),
-                self.by_rank(parents),
-                float(w),
-            )
-            for (kind, root, parents), w in zip(self.master.trees, self.master.weights(), strict=True)
-            if w > 1e-7
-        )
+        group = self.symmetry.group
+        trees: list[Tree] = []
+        for (kind, at, parents), weight in zip(self.master.trees, self.master.weights(), strict=True):
+            if weight > 1e-7:
+                name = "reduce" if kind == REDUCE else "broadcast"
+                root = int(self.roots[at])
+                trees += [
+                    Tree(
+                        name,
+                        int(self.closure.ranks[move[root]]),
+                        self.by_rank(_moved(parents, move)),
+                        float(weight) / len(group),
+                    )
+                    for move in group
+                ]
+        return tuple(trees)
 
     def by_rank(self, parents: Ints) -> NDArray[np.int32]:
         ranks = np.full(len(self.network.workers), -2, dtype=np.int32)
         for node, parent in enumerate(parents.tolist()):
             ranks[self.closure.ranks[node]] = self.closure.ranks[parent] if parent >= 0 else parent
         return ranks
+
+
+def _moved(parents: Ints, move: Ints) -> Ints:
+    """A tree where a symmetry takes it."""
+    moved = np.empty_like(parents)
+    moved[move] = np.where(parents >= 0, move[np.maximum(parents, 0)], parents)
+    return moved

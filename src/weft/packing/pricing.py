@@ -47,7 +47,7 @@ def _over(costs: Floats, chosen: Ints, root: int) -> Ints:
 
 
 @compiled
-def _pruned(parents: Ints, active: int) -> Ints:
+def pruned(parents: Ints, active: int) -> Ints:
     """Without relays that pass nothing on."""
     n = len(parents)
     while True:
@@ -78,7 +78,7 @@ def cheap_tree(costs: Floats, active: int, root: int) -> tuple[Ints, float]:
             if (chosen == relay).any():
                 continue
             with_relay = np.append(chosen, np.int32(relay)).astype(np.int32)
-            tree = _pruned(_over(costs, with_relay, root), active)
+            tree = pruned(_over(costs, with_relay, root), active)
             cost = tree_cost(costs, tree)
             if cost < least * (1 - 1e-9):
                 best, least, pick = tree, cost, relay
@@ -104,7 +104,7 @@ def cheapest_with_relays(costs: Floats, active: int, root: int) -> tuple[Ints, f
         cost = tree_cost(costs, tree)
         if cost < least * (1 - 1e-12):
             best, least = tree, cost
-    return _pruned(best, active), least
+    return pruned(best, active), least
 
 
 @compiled
@@ -169,21 +169,19 @@ def least_cost(costs: Floats, active: int, root: int) -> float:
 
 
 @compiled
-def price_all(costs: Floats, active: int) -> tuple[Ints, Floats, Floats]:
-    """For every active root: a cheap tree away from it, what it costs, and what any such tree costs at the least."""
+def price_all(costs: Floats, active: int, roots: Ints) -> tuple[Ints, Floats]:
+    """For every root: a cheap tree away from it, and what any such tree costs at the least."""
     n = len(costs)
-    trees = np.empty((active, n), dtype=np.int32)
-    cost = np.empty(active)
-    least = np.empty(active)
+    trees = np.empty((len(roots), n), dtype=np.int32)
+    least = np.empty(len(roots))
     exact = n - active <= FEW_RELAYS
-    for root in range(active):
+    for i in range(len(roots)):
         if exact:
-            trees[root], cost[root] = cheapest_with_relays(costs, active, root)
-            least[root] = cost[root]
+            trees[i], least[i] = cheapest_with_relays(costs, active, roots[i])
         else:
-            trees[root], cost[root] = cheap_tree(costs, active, root)
-            least[root] = least_cost(costs, active, root)
-    return trees, cost, least
+            trees[i], _ = cheap_tree(costs, active, roots[i])
+            least[i] = least_cost(costs, active, roots[i])
+    return trees, least
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Trees to begin with: chains around the network, stars, and trees that follow the regions."""
+"""Trees to begin with: chains around the network and stars; on direct links, spanning trees."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from itertools import pairwise
 import numpy as np
 
 from weft.network import Network, RegionTree
+from weft.packing.arborescence import cheapest_tree
 from weft.packing.closure import Closure, Ints
 from weft.packing.master import BROADCAST, REDUCE
+from weft.packing.pricing import pruned
 
 ROOT, ABSENT = -1, -2
 
 
 def seed_trees(network: Network, closure: Closure) -> Iterator[tuple[int, int, Ints]]:
     """Kind, root and parents of each, in the numbering of the closure."""
+    if closure.direct:
+        yield from _spanning(closure)
+        return
     order = chain_order(network.region_tree)
     node = {int(rank): i for i, rank in enumerate(closure.ranks)}
     ring = [node[rank] for rank in order]
@@ -28,6 +33,14 @@ def seed_trees(network: Network, closure: Closure) -> Iterator[tuple[int, int, I
         star[root] = ROOT
         yield REDUCE, root, star
         yield BROADCAST, root, star.copy()
+
+
+def _spanning(closure: Closure) -> Iterator[tuple[int, int, Ints]]:
+    """A tree from every root along links; relays as far as they are needed."""
+    costs = closure.costs(1.0 / closure.bandwidth)
+    for root in range(closure.active):
+        yield BROADCAST, root, pruned(cheapest_tree(costs, root), closure.active)
+        yield REDUCE, root, pruned(cheapest_tree(np.ascontiguousarray(costs.T), root), closure.active)
 
 
 def _chain(nodes: int, order: list[int]) -> Ints:

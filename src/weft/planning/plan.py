@@ -20,6 +20,9 @@ from weft.schedule import Schedule
 from weft.simulation import simulate
 from weft.units import format_bytes, format_seconds
 
+SHARP, COARSE = 0.001, 0.005
+"""How close a packing must come to its bound, for up to ``FEW_WORKERS`` and for more."""
+FEW_WORKERS = 64
 GOOD_ENOUGH = 0.99
 """A candidate this close to the bound ends the search."""
 
@@ -65,17 +68,18 @@ def plan(
 ) -> Plan:
     """The best of all collectives and of packed forests, as simulated, found in about so many seconds.
 
-    Half of the time is kept for forests, if no collective comes close to the bound before.
+    A third of the time is kept for forests, if no collective comes close to the bound before.
     """
     if not nbytes >= 1:
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")
     if not seconds > 0:
         raise InputError(f"planning in {seconds:g} s is not possible: it must be more than 0")
     _compile()
-    begun = time.monotonic()
-    race = Race(network, nbytes, begun + 0.5 * seconds)
     least = bound(network, nbytes)
     entries = list(collectives_by_promise(network, nbytes))
+    # Making the schedules takes what it takes; the time is for simulating them.
+    begun = time.monotonic()
+    race = Race(network, nbytes, begun + 0.7 * seconds)
     for i, (name, schedule) in enumerate(entries):
         if progress is not None:
             progress(i, len(entries) + 1)
@@ -87,7 +91,8 @@ def plan(
     packing: Packing | None = None
     if race.best is not None and race.best.seconds * GOOD_ENOUGH > least.seconds and len(network.active) > 1:
         race.deadline = begun + seconds
-        found = packings(network, gap=0.005, seconds=max(0.2, 0.5 * (race.deadline - time.monotonic())))
+        gap = SHARP if len(network.active) <= FEW_WORKERS else COARSE
+        found = packings(network, gap=gap, seconds=max(0.2, 0.5 * (race.deadline - time.monotonic())))
         packing = found[0]
         least = _better(least, packing, nbytes)
         if race.best.seconds * GOOD_ENOUGH > least.seconds:
