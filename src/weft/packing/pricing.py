@@ -8,11 +8,13 @@ improved by taking in relays one by one, and what the cheapest tree costs at the
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.compiled import compiled
 from weft.packing.arborescence import cheapest_tree
 from weft.packing.closure import Floats, Ints
 
+Flags = NDArray[np.bool_]
 ABSENT = -2
 FEW_RELAYS = 6
 """Up to so many inactive workers, every set of them is tried as relays."""
@@ -108,6 +110,25 @@ def cheapest_with_relays(costs: Floats, active: int, root: int) -> tuple[Ints, f
 
 
 @compiled
+def _reaching(reduced: Floats, terminal: int, inside: Flags, stack: Ints) -> int:
+    """Mark every node from which a terminal is reached over edges that cost nothing any more; how many there are."""
+    inside[:] = False
+    inside[terminal] = True
+    stack[0] = terminal
+    depth, size = 1, 1
+    while depth > 0:
+        depth -= 1
+        v = stack[depth]
+        for u in range(len(reduced)):
+            if not inside[u] and reduced[u, v] <= 1e-12:
+                inside[u] = True
+                stack[depth] = u
+                depth += 1
+                size += 1
+    return size
+
+
+@compiled
 def least_cost(costs: Floats, active: int, root: int) -> float:
     """A lower bound on what any tree that spans the active nodes costs: dual ascent on cuts."""
     n = len(costs)
@@ -124,38 +145,14 @@ def least_cost(costs: Floats, active: int, root: int) -> float:
         for terminal in range(active):
             if finished[terminal]:
                 continue
-            # Everything from which the terminal is reached over edges that cost nothing any more.
-            inside[:] = False
-            inside[terminal] = True
-            stack[0] = terminal
-            depth, size = 1, 1
-            while depth > 0:
-                depth -= 1
-                v = stack[depth]
-                for u in range(n):
-                    if not inside[u] and reduced[u, v] <= 1e-12:
-                        inside[u] = True
-                        stack[depth] = u
-                        depth += 1
-                        size += 1
+            size = _reaching(reduced, terminal, inside, stack)
             if inside[root]:
                 finished[terminal] = True
             elif size < smallest:
                 smallest, pick = size, terminal
         if pick < 0:
             return total
-        inside[:] = False
-        inside[pick] = True
-        stack[0] = pick
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = stack[depth]
-            for u in range(n):
-                if not inside[u] and reduced[u, v] <= 1e-12:
-                    inside[u] = True
-                    stack[depth] = u
-                    depth += 1
+        _reaching(reduced, pick, inside, stack)
         step = np.inf
         for u in range(n):
             for v in range(n):
