@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.network import Network, RegionTree
+from weft.network import Network
 from weft.schedule import COPY, REDUCE, Schedule
 
 
@@ -22,7 +22,7 @@ def ring(network: Network) -> Schedule:
 
 def ring_ordered(network: Network) -> Schedule:
     """The ring that finishes one region before it enters the next."""
-    return ring_through(len(network.workers), _by_region(network.region_tree), "ring_ordered")
+    return ring_through(len(network.workers), network.region_tree.in_order(), "ring_ordered")
 
 
 def ring_through(workers: int, order: Sequence[int], name: str) -> Schedule:
@@ -40,10 +40,3 @@ def ring_through(workers: int, order: Sequence[int], name: str) -> Schedule:
         participants=sorted(order),
         name=name,
     )
-
-
-def _by_region(region: RegionTree) -> list[int]:
-    order: list[int] = []
-    for member in region.members:
-        order += [member] if isinstance(member, int) else _by_region(member)
-    return order

@@ -44,6 +44,13 @@ class RegionTree:
         """What is directly inside, ordered by lowest rank."""
         return tuple(sorted([*self.regions, *self.ranks], key=first_rank))
 
+    def in_order(self) -> list[int]:
+        """The ranks, one region after the other."""
+        order: list[int] = []
+        for member in self.members:
+            order += [member] if isinstance(member, int) else member.in_order()
+        return order
+
     def leaves(self) -> tuple[tuple[int, ...], ...]:
         """The workers by their innermost region; those in no region stand alone."""
         groups = [region.leaves() if region.regions else (region.workers,) for region in self.regions]

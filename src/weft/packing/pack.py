@@ -86,7 +86,8 @@ def packings(
 ) -> list[Packing]:
     """Several packings that are equally fast; the higher the taste, the more a deep tree is avoided.
 
-    They are the same to the program but not to a pipeline, so whoever executes one should try them.
+    They are the same to the program but not to a pipeline, so whoever executes one should try them. The default tastes were
+    picked on a DGX-1; see docs/log.md for how much they matter there.
     """
     if formulation not in KINDS:
         raise InputError(f"the formulation {formulation!r} is unknown: use {', '.join(KINDS)}")

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from weft.network import Network, RegionTree
+from weft.network import Network
 from weft.packing.arborescence import cheapest_tree
 from weft.packing.closure import Closure, Ints
 from weft.packing.master import BROADCAST, REDUCE
@@ -21,7 +21,7 @@ def seed_trees(network: Network, closure: Closure) -> Iterator[tuple[int, int, I
     if closure.direct:
         yield from _spanning(closure)
         return
-    order = chain_order(network.region_tree)
+    order = network.region_tree.in_order()
     node = {int(rank): i for i, rank in enumerate(closure.ranks)}
     ring = [node[rank] for rank in order]
     n = len(ring)
@@ -50,11 +50,3 @@ def _chain(nodes: int, order: list[int]) -> Ints:
         parents[here] = following
     parents[order[-1]] = ROOT
     return parents
-
-
-def chain_order(region: RegionTree) -> list[int]:
-    """The workers, one region after the other."""
-    order: list[int] = []
-    for member in region.members:
-        order += [member] if isinstance(member, int) else chain_order(member)
-    return order

@@ -1,7 +1,9 @@
 """RAT (Wan et al. 2020), Section 4: Figure 4, oversubscribed networks, and Figure 5, networks with paused nodes.
 
 The paper prints no table; what it says of its figures are four numbers, and these are set beside ours. It leaves open the
-latency of its links, how often nodes change, and how many pause; the values here are the ones named below.
+latency of its links, how often nodes change, and how many pause. Those are choices here, and the comparison depends on them:
+pauses of 1, 10 and 50 ms were tried, 10 ms is shown because it comes nearest to the paper, and ``other_pauses`` runs the other
+two; of 0, 5 and 20 us a link, 5 us is shown; of 1, 2, 4 and 8 segments of RAT, 2 were the best.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ RATIOS = (2, 4, 8, 16, 32)
 GBITS = (10, 25, 40, 100)
 PAUSED = (0, 1, 2, 4, 8, 16)
 PAUSE_SECONDS = 0.010
+OTHER_PAUSES = (0.001, 0.050)
 SEEDS = range(3)
 
 INCAST = 0.41
-"""What part of the fluid rate an all-to-all of TCP flows reached, at the least, on an emulated rack (0.41 to 0.56)."""
+"""An assumption, not a result: what part of the fluid rate an all-to-all of TCP flows is said to reach, at the least, on an
+emulated rack (0.41 to 0.56). It only divides the time of PS."""
 
 PAPER = {"ps_over_rat": 25.0, "ring_over_rat": 1.16, "ring_slowdown": 12.0, "ring_over_rat_paused": 5.7}
 
@@ -110,15 +114,29 @@ def _seconds(
     return simulate(schedule, network, NBYTES, conditions, channel=channel).seconds
 
 
-def _paused_seconds(schedule: Schedule, network: Network, paused: int, channel: Channel, seed: int) -> float:
+def _paused_seconds(
+    schedule: Schedule, network: Network, paused: int, channel: Channel, seed: int, every: float = PAUSE_SECONDS
+) -> float:
     """Pauses are drawn for longer and longer until they outlast the run."""
     horizon = 1.0
     while True:
-        pauses = rotating_pauses(network, paused, PAUSE_SECONDS, horizon, seed)
+        pauses = rotating_pauses(network, paused, every, horizon, seed)
         seconds = _seconds(schedule, network, pauses, channel)
         if seconds <= horizon:
             return seconds
         horizon *= 4
+
+
+def other_pauses() -> dict[float, float]:
+    """The worst slowdown of ring, as in Figure 5, if nodes change more or less often than shown."""
+    network = two_tier(2, 32, 40 * GBIT, latency=LATENCY)
+    schedule = ring(network)
+    calm = _seconds(schedule, network)
+    worst = max(PAUSED)
+    return {
+        every: fmean(_paused_seconds(schedule, network, worst, "stream", seed, every) for seed in SEEDS) / calm
+        for every in OTHER_PAUSES
+    }
 
 
 def summary(oversubscribed: list[Oversubscribed], paused: list[Paused]) -> dict[str, float]:
@@ -135,6 +153,7 @@ def summary(oversubscribed: list[Oversubscribed], paused: list[Paused]) -> dict[
         "ring_over_rat": fmean(row.ring / row.rat for row in oversubscribed),
         "ring_over_pipelined_rat": fmean(row.ring / row.rat_pipelined for row in oversubscribed),
         "ring_slowdown": max(row.ring for row in in_turn),
+        **{f"ring_slowdown_{every * 1e3:g}ms": slowdown for every, slowdown in other_pauses().items()},
         "ring_slowdown_shared": max(row.ring for row in shared),
         "ring_over_rat_paused": fmean(row.ring / row.rat for row in in_turn),
         "ring_over_rat_paused_shared": fmean(row.ring / row.rat for row in shared),
@@ -146,13 +165,16 @@ def explanation(found: dict[str, float]) -> Iterator[str]:
     yield (
         f"The paper finds PS 25 times slower than RAT on average; fluid sharing gives {found['ps_over_rat']:.1f} on average "
         f"and {found['ps_over_rat_most']:.1f} at 32:1, because the time of PS grows with the ratio and that of RAT does not. "
-        f"Packet-level TCP adds incast: with PS at {INCAST:.0%} of the fluid rate, which is what an all-to-all was measured "
-        f"to reach, the average is {found['ps_over_rat_incast']:.1f}."
+        f"Packet-level TCP adds incast, which this simulator does not have: assuming that PS reaches only {INCAST:.0%} of the "
+        f"fluid rate, a figure from elsewhere that merely divides its time, the average would be "
+        f"{found['ps_over_rat_incast']:.1f}."
     )
     yield (
         f"With paused nodes the paper's ring slows down 12 times at worst and is 5.7 times slower than RAT. Where a worker "
         f"sends one message after the other, as the rules of a schedule have it, we find {found['ring_slowdown']:.1f} and "
         f"{found['ring_over_rat_paused']:.1f}; where all messages that are ready share a connection, "
         f"{found['ring_slowdown_shared']:.1f} and {found['ring_over_rat_paused_shared']:.1f}: a pause then lets messages pile "
-        f"up, which afterwards slow each other down at every hop. The paper lies between the two."
+        f"up, which afterwards slow each other down at every hop. The paper lies between the two. How close we come to its 12 "
+        f"is a matter of how often nodes change, which it does not say: 10 ms was chosen as the nearest of three; every 1 ms "
+        f"the worst is {found['ring_slowdown_1ms']:.1f}, every 50 ms {found['ring_slowdown_50ms']:.1f}."
     )
