@@ -25,7 +25,7 @@ LAYERS = [
     {"packing", "ordering"},
     {"collectives"},
     {"simulation"},
-    {"planning"},
+    {"planning", "emulation"},
     {"reproductions"},
     {"report"},
     {"cli"},

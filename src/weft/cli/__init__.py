@@ -21,6 +21,7 @@ VERBS = {
     "compare": "every collective side by side, with the bound",
     "plan": "the best schedule for a network, its bound, and why",
     "show": "a network, a plan or a trace as text or as a picture",
+    "emulate": "a command as every worker of a network, on this machine",
     "reproduce": "a paper's figures: the paper's number beside ours",
 }
 
@@ -48,9 +49,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
-    args = _parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # What stands behind -- is somebody else's command, which argparse would take apart.
+    end = words.index("--") if words[:1] == ["emulate"] and "--" in words else len(words)
+    args = _parser().parse_args(words[:end])
+    args.command = words[end + 1 :]
     try:
-        args.run(args)
+        code = args.run(args)
         sys.stdout.flush()
     except WeftError as error:
         sys.stderr.write(f"weft {args.verb}: error: {error}\n")
@@ -62,4 +67,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    return 0
+    return code or 0

@@ -1,0 +1,81 @@
+"""Namespaces, cables, routes and rates, made as planned; runs inside."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.emulation.namespaces import inside, mount, new_network, path_of
+from weft.emulation.plan import Plan
+from weft.errors import EmulationError
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A plan that stands: its namespaces as open files, and whether the kernel can delay packets."""
+
+    plan: Plan
+    networks: tuple[int, ...]
+    delays: bool
+
+    def set_rate(self, link: int, factor: float) -> None:
+        """Give a link this part of its rate; 0 cuts it."""
+        for node, namespace in enumerate(self.plan.namespaces):
+            for shape in namespace.shapes:
+                if shape.link == link:
+                    with inside(self.networks[node]):
+                        run_batch("tc", shape.lines(factor, delays=self.delays), namespace.name)
+
+
+def build(plan: Plan) -> Built:
+    """Make everything that a plan has."""
+    with suppress(OSError):
+        # Some containers forbid it. Then processes see the numbers of the processes outside, which is no harm to most.
+        mount("proc", "/proc", "proc")
+    networks = tuple(new_network() for _ in plan.namespaces)
+    with inside(networks[0]):
+        delays = can_delay()
+    run_batch("ip", plan.cable_lines([path_of(network) for network in networks]), "the cables")
+    for network, namespace in zip(networks, plan.namespaces, strict=True):
+        with inside(network):
+            run_batch("ip", namespace.lines, namespace.name)
+            lines = [line for shape in namespace.shapes for line in shape.lines(delays=delays)]
+            run_batch("tc", lines, namespace.name)
+    _name_hosts(plan)
+    return Built(plan, networks, delays)
+
+
+def can_delay() -> bool:
+    """Whether this kernel has netem; asked of a namespace in which nothing happens yet."""
+    try:
+        run_batch("tc", ["qdisc add dev lo root netem delay 1us", "qdisc del dev lo root"], "lo")
+    except EmulationError:
+        return False
+    return True
+
+
+def run_batch(tool: str, lines: Sequence[str], where: str) -> None:
+    """Give ``ip`` or ``tc`` all lines at once; one process instead of hundreds."""
+    text = "".join(line + "\n" for line in lines)
+    ran = subprocess.run([tool, "-batch", "-"], input=text, capture_output=True, text=True)  # noqa: S603 - ip or tc
+    if ran.returncode != 0:
+        number = re.search(r"Command failed -:(\d+)", ran.stderr)
+        line = f" at {lines[int(number[1]) - 1]!r}" if number else ""
+        said = ran.stderr.partition("\n")[0]
+        raise EmulationError(f"{where}: {tool} failed{line}: {said}; weft emulate --check says what this machine lacks")
+
+
+def _name_hosts(plan: Plan) -> None:
+    """Let the names of nodes resolve, as far as they can be names of hosts."""
+    hosts = Path("/etc/hosts")
+    named = [x for x in plan.namespaces if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", x.name)]
+    with suppress(OSError), tempfile.NamedTemporaryFile("w") as file:
+        file.write(hosts.read_text() + "\n" + "".join(f"{x.address} {x.name}\n" for x in named))
+        file.flush()
+        Path(file.name).chmod(0o644)
+        mount(file.name, str(hosts), bind=True)

@@ -1,0 +1,91 @@
+"""The process inside: the first one of fresh process, mount and network namespaces, which all end with it.
+
+It reads one line of JSON from standard input, which stays open as long as whoever started it lives, and then bytes, each
+the number of a signal to pass on. It answers in lines of JSON on the file that its argument names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from typing import Any
+
+from weft.emulation.build import Built, build
+from weft.emulation.output import write_all
+from weft.emulation.plan import Plan
+from weft.emulation.running import Run
+from weft.emulation.timeline import Event, Flows
+from weft.emulation.workers import Worker, start_worker
+from weft.errors import EmulationError
+
+_STANDARD_ERROR = 2
+
+
+def main() -> None:
+    """Read what to do, do it, and say how it ended."""
+    status = int(sys.argv[1])
+    os.set_inheritable(status, False)
+    try:
+        code = _emulated(_first_line())
+        answer: dict[str, Any] = {"code": code}
+    except (EmulationError, OSError) as error:
+        answer = {"error": str(error)}
+    write_all(status, json.dumps(answer).encode() + b"\n")
+    # Everything that still runs ends with this process.
+    os._exit(0)
+
+
+def _first_line() -> dict[str, Any]:
+    data = b""
+    while not data.endswith(b"\n"):
+        more = os.read(0, 1 << 20)
+        if not more:
+            os._exit(1)
+        data += more
+    document = json.loads(data)
+    assert isinstance(document, dict)
+    return document
+
+
+def _emulated(task: dict[str, Any]) -> int:
+    plan = Plan.from_json(task["plan"])
+    _allow_files(2 * len(plan.namespaces) + 2 * len(task["ranks"]) + 64)
+    begun = time.monotonic()
+    built = build(plan)
+    if any(shape.latency for x in plan.namespaces for shape in x.shapes) and not built.delays:
+        _note("this kernel has no netem: latencies are not emulated, rates are")
+    workers = _workers(built, task)
+    start = time.monotonic()
+    if task["verbose"]:
+        _note(f"{len(workers)} workers on {len(plan.namespaces)} nodes and {len(plan.cables)} cables "
+              f"started in {start - begun:.2f} s")  # fmt: skip
+    run = Run(built, workers, task["grace"], _note)
+    run.schedule([Event(**x) for x in task["events"]], [Flows(**x) for x in task["flows"]], start)
+    run.to_the_end(control=0)
+    return run.code
+
+
+def _workers(built: Built, task: dict[str, Any]) -> list[Worker]:
+    started = []
+    for rank, (node, variables) in enumerate(zip(task["ranks"], task["variables"], strict=True)):
+        name, network = built.plan.namespaces[node].name, built.networks[node]
+        started.append(start_worker(
+            rank, node, name, network, task["command"], os.environ | variables,
+            lambda data: write_all(_STANDARD_ERROR, data),
+        ))  # fmt: skip
+    return started
+
+
+def _note(text: str) -> None:
+    write_all(_STANDARD_ERROR, f"weft emulate: {text}\n".encode())
+
+
+def _allow_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard)
+        )

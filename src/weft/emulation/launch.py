@@ -1,0 +1,196 @@
+"""Run a command as every worker of a network, on this machine.
+
+A second process is started inside fresh namespaces, as root directly and otherwise with a user namespace around them. It
+makes the network and starts the workers. Everything in there ends with it, and it ends when the process that started it
+does: nothing is left, however an emulation ends, and two of them do not see each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from weft.emulation.addresses import INTERFACE, address
+from weft.emulation.plan import plan_of
+from weft.emulation.timeline import events_of, flows_of
+from weft.errors import EmulationError, InputError
+
+if TYPE_CHECKING:
+    from weft.network import Network
+    from weft.simulation import Conditions
+
+MASTER_PORT = 29500
+QUEUE_SECONDS = 0.02
+GRACE_SECONDS = 10.0
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENTRY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from weft.emulation.inside import main; main()"
+_CAPABILITIES = (1 << 12) | (1 << 21)
+"""CAP_NET_ADMIN and CAP_SYS_ADMIN."""
+
+
+def emulate(
+    network: Network,
+    command: Sequence[str],
+    conditions: Conditions | None = None,
+    *,
+    network_file: Path | None = None,
+    queue: float = QUEUE_SECONDS,
+    grace: float = GRACE_SECONDS,
+    verbose: bool = False,
+) -> int:
+    """Run ``command`` as every active worker; the exit code of the first that failed, or 0.
+
+    Every link has a queue of ``queue`` seconds of its bandwidth. When a worker fails, the others have ``grace`` seconds
+    to end by themselves. ``network_file`` is where workers find the network; without one, it is written for them.
+    """
+    from weft.simulation import Conditions
+
+    command = [_executable(command), *command[1:]]
+    _require_tools()
+    conditions = conditions or Conditions()
+    flows = flows_of(conditions, network)
+    plan = plan_of(network, queue, [(flow.source, flow.destination) for flow in flows])
+    with _network_file(network, network_file) as path:
+        return _run({
+            "plan": plan.to_json(),
+            "command": command,
+            "ranks": list(network.active),
+            "variables": [variables(network, rank, path) for rank in range(len(network.active))],
+            "events": [asdict(event) for event in events_of(conditions, network)],
+            "flows": [asdict(flow) for flow in flows],
+            "grace": grace,
+            "verbose": verbose,
+        })  # fmt: skip
+
+
+def variables(network: Network, rank: int, network_file: Path) -> dict[str, str]:
+    """What a worker finds in its environment. Every worker is a host of its own, so its local rank is 0."""
+    threads = max(1, len(os.sched_getaffinity(0)) // len(network.active))
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(len(network.active)),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": address(network.active[0]),
+        "MASTER_PORT": str(MASTER_PORT),
+        "GLOO_SOCKET_IFNAME": INTERFACE,
+        "NCCL_SOCKET_IFNAME": INTERFACE,
+        "TP_SOCKET_IFNAME": INTERFACE,
+        "WEFT_NETWORK": str(network_file),
+        "WEFT_WORKER": network.workers[network.active[rank]],
+        # Workers share the machine's cores, and a library that takes all of them for each worker is slower.
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
+    }
+
+
+def _executable(command: Sequence[str]) -> str:
+    if not command:
+        raise InputError(
+            "there is no command: write it behind --, such as weft emulate cluster.yaml -- python train.py"
+        )
+    found = shutil.which(command[0])
+    if found is None:
+        raise InputError(
+            f"there is no command {command[0]!r}: give the name of a program, or the path of an executable"
+        )
+    return found
+
+
+def _require_tools() -> None:
+    missing = [tool for tool in ("ip", "tc", "unshare") if shutil.which(tool) is None]
+    if sys.platform != "linux" or missing:
+        lack = f"{' and '.join(missing)} not found; install iproute2 and util-linux" if missing else "it is not Linux"
+        raise EmulationError(f"this machine cannot emulate: {lack}")
+
+
+@contextmanager
+def _network_file(network: Network, given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        yield given.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="weft-") as folder:
+        path = Path(folder, "network.yaml")
+        network.save(path)
+        yield path
+
+
+def is_privileged() -> bool:
+    """Whether namespaces can be made without a user namespace around them."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16) & _CAPABILITIES == _CAPABILITIES
+    return False
+
+
+def start_inside(entry: str, arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Python in fresh namespaces, with this package on its path, and deaf to the terminal's signals."""
+    user = [] if is_privileged() else ["--user", "--map-root-user"]
+    spaces = ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--"]
+    package = str(Path(__file__).parent.parent.parent)
+    # Without -P the current folder would come first, and a json.py in it would be taken for the library's.
+    words = [*spaces, sys.executable, "-P", "-c", entry, package, *arguments]
+    return subprocess.Popen(words, start_new_session=True, **options)  # noqa: S603 - our own words
+
+
+def _run(task: Mapping[str, Any]) -> int:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as answers:
+        try:
+            process = start_inside(_ENTRY, [str(writing)], stdin=subprocess.PIPE, pass_fds=[writing])
+        finally:
+            os.close(writing)
+        assert process.stdin is not None
+        with process, _forwarding(process):
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(task).encode() + b"\n")
+                process.stdin.flush()
+            answer = answers.readline()
+    if not answer:
+        raise EmulationError(
+            f"the process inside ended without an answer (code {process.returncode}); weft emulate --check may say why"
+        )
+    result = json.loads(answer)
+    if "error" in result:
+        raise EmulationError(result["error"])
+    return int(result["code"])
+
+
+@contextmanager
+def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Signals go to the workers; a second one ends everything at once."""
+    seen: list[int] = []
+
+    def forward(number: int, _: FrameType | None) -> None:
+        seen.append(number)
+        if len(seen) > 1:
+            process.kill()
+        elif process.stdin is not None:
+            with suppress(BrokenPipeError):
+                os.write(process.stdin.fileno(), bytes([number]))
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, action in before.items():
+        # Who told us to ignore a signal, as nohup does, means it.
+        if action is not signal.SIG_IGN:
+            signal.signal(number, forward)
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
