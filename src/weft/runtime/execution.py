@@ -1,0 +1,246 @@
+"""One execution of a program: a thread per incoming channel, because a backend such as gloo cannot be polled.
+
+A thread keeps receives posted ahead, waits for the next message of its channel, applies it when it is its turn, and posts
+the sends that became ready by it, in the order of their channels. While it adds, the backend moves other messages.
+
+Nothing waits in a circle. Take the first transfer of the list that is not applied yet, with its partner if it is an
+exchange. Everything before it is applied, so its source has all that it carries, and all before it in its channel
+has left: it is sent. Its destination has applied everything before it in the channel, so at least one receive is
+posted, and that one is for it. When it has arrived, its turn has come, and the sends that its application must
+not overtake are before it in the list, or its own partner's, which by the same argument has been sent and has
+arrived in scratch memory. So it is applied, and then there is a next one.
+
+The result does not depend on time: what is added to a cell, and in which order, is fixed by the program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import Condition, Event, Lock
+
+import torch
+
+from weft.runtime.program import Incoming, Program
+from weft.runtime.scratch import Scratch, slots_for
+from weft.runtime.threads import ThreadPool
+from weft.runtime.transport import Pending, Transport, TransportError
+
+MOST_POSTED = 16
+"""Receives that a channel keeps posted at most."""
+
+
+class StoppedError(Exception):
+    """The execution failed elsewhere; this thread has nothing to add."""
+
+
+class IncomingChannel:
+    """The messages from one peer: which are posted, which one is awaited since when, and memory for those in between."""
+
+    def __init__(self, peer: int, messages: Sequence[Incoming], flat: torch.Tensor, scratch: Scratch) -> None:
+        self.peer, self.messages = peer, messages
+        self.posted: deque[tuple[Pending, torch.Tensor, torch.Tensor | None]] = deque()
+        self.next_posted = 0
+        self.position = 0
+        self.since = time.monotonic()
+        self.waits_for = ""
+        """what holds the message at ``position`` up once it has arrived; nothing while it has not"""
+        self._flat, self._scratch = flat, scratch
+        largest = max((m.stop - m.start for m in messages if not m.direct), default=0) * flat.element_size()
+        self._left = slots_for(largest, sum(not m.direct for m in messages))
+        self._slot_bytes = largest
+        self._slots: list[torch.Tensor] = []
+
+    def post_ahead(self, transport: Transport, tag: int) -> None:
+        """Post receives for the next messages, as far as there is memory for them."""
+        while self.next_posted < len(self.messages) and len(self.posted) < MOST_POSTED:
+            message = self.messages[self.next_posted]
+            slot = None
+            if message.direct:
+                target = self._flat[message.start : message.stop]
+            else:
+                slot = self._slot()
+                if slot is None:
+                    return
+                size = (message.stop - message.start) * self._flat.element_size()
+                target = slot[:size].view(self._flat.dtype)
+            self.posted.append((transport.receive(target, self.peer, tag), target, slot))
+            self.next_posted += 1
+
+    def _slot(self) -> torch.Tensor | None:
+        if self._slots:
+            return self._slots.pop()
+        if self._left == 0:
+            return None
+        self._left -= 1
+        return self._scratch.take(self._slot_bytes, self._flat.device)
+
+    def applied(self, slot: torch.Tensor | None) -> None:
+        """The message at ``position`` is applied; its memory is free for the next."""
+        if slot is not None:
+            self._slots.append(slot)
+        self.position += 1
+        self.since = time.monotonic()
+        self.waits_for = ""
+
+    def close(self) -> None:
+        """Everything has arrived: give the memory back."""
+        for slot in self._slots:
+            self._scratch.give_back(slot)
+
+
+class Execution:
+    """A program at work on a tensor. ``done`` is set when it has ended, well or not."""
+
+    def __init__(
+        self,
+        program: Program,
+        flat: torch.Tensor,
+        transport: Transport,
+        tag: int,
+        scratch: Scratch,
+        seconds: float,
+        on_end: Callable[[Execution, Exception | None], None],
+    ) -> None:
+        self.program, self.tag, self.seconds = program, tag, seconds
+        self.begun = time.monotonic()
+        self.done = Event()
+        self.succeeded = False
+        self.channels = [
+            IncomingChannel(peer, [program.incoming[i] for i in ids], flat, scratch)
+            for peer, ids in program.sources.items()
+        ]
+        self.posted_sends = dict.fromkeys(program.destinations, 0)
+        self._flat, self._transport, self._on_end = flat, transport, on_end
+        self._lock = Lock()
+        self._changed = Condition(self._lock)
+        self._watched = 0
+        self._applied = bytearray(len(program.incoming))
+        self._missing = [len(message.after) for message in program.outgoing]
+        self._sends: list[Pending | None] = [None] * len(program.outgoing)
+        self._working = max(1, len(self.channels))
+        self._stopped = False
+
+    def run(self, pool: ThreadPool, here: bool) -> None:
+        """Start. With ``here``, the calling thread works on one of the channels until its end."""
+        try:
+            for channel in self.channels:
+                channel.post_ahead(self._transport, self.tag)
+            with self._lock:
+                for peer in self.program.destinations:
+                    self._post_sends(peer)
+        except TransportError as error:
+            self._end(error)
+            return
+        if not self.channels:
+            self._guarded(None)
+            return
+        for k, channel in enumerate(self.channels):
+            if not (here and k == 0):
+                pool.run(lambda channel=channel: self._guarded(channel))  # type: ignore[misc]
+        if here:
+            self._guarded(self.channels[0])
+
+    def stop(self) -> None:
+        """Give up: somebody else's failure is the reason."""
+        self._end(StoppedError())
+
+    def left(self) -> float:
+        """The seconds until the deadline."""
+        return self.begun + self.seconds - time.monotonic()
+
+    def _guarded(self, channel: IncomingChannel | None) -> None:
+        try:
+            if channel is not None:
+                self._receive(channel)
+            with self._lock:
+                self._working -= 1
+                last = self._working == 0
+            if last:
+                self._drain()
+                self._end(None)
+        except StoppedError:
+            pass
+        except Exception as error:
+            self._end(error)
+
+    def _end(self, error: Exception | None) -> None:
+        with self._changed:
+            if self._stopped:
+                return
+            self._stopped = True
+            self.succeeded = error is None
+            self._changed.notify_all()
+        self._on_end(self, error)
+        self.done.set()
+
+    def _receive(self, channel: IncomingChannel) -> None:
+        ids = self.program.sources[channel.peer]
+        for i, message in zip(ids, channel.messages, strict=True):
+            channel.post_ahead(self._transport, self.tag)
+            pending, arrived, slot = channel.posted.popleft()
+            pending.wait(self.left())
+            if not message.direct:
+                self._await_turn(channel, message)
+                target = self._flat[message.start : message.stop]
+                if message.copies:
+                    target.copy_(arrived)
+                else:
+                    target.add_(arrived)
+            self._advance(i, message)
+            channel.applied(slot)
+        channel.close()
+
+    def _await_turn(self, channel: IncomingChannel, message: Incoming) -> None:
+        """Wait for the writes before a message, and for the sends that still read where it will write."""
+        for earlier in message.after:
+            if not self._applied[earlier]:
+                channel.waits_for = f"its turn, after {self.program.chunks(self.program.incoming[earlier].transfer)}"
+                self._await(lambda earlier=earlier: bool(self._applied[earlier]), channel)  # type: ignore[misc]
+        for o in message.guards:
+            if self._sends[o] is None:
+                channel.waits_for = (
+                    f"its turn, after the send of {self.program.chunks(self.program.outgoing[o].transfer)}"
+                )
+                self._await(lambda o=o: self._sends[o] is not None, channel)  # type: ignore[misc]
+            send = self._sends[o]
+            assert send is not None
+            send.wait(self.left())
+
+    def _await(self, happened: Callable[[], bool], channel: IncomingChannel) -> None:
+        with self._changed:
+            self._watched += 1
+            in_time = self._changed.wait_for(lambda: self._stopped or happened(), max(0.0, self.left()))
+            self._watched -= 1
+            if self._stopped:
+                raise StoppedError
+        if not in_time:
+            raise TransportError(channel.peer, f"no turn in {self.seconds:.3g} s", late=True)
+
+    def _advance(self, applied: int, message: Incoming) -> None:
+        """A message is applied: post what became ready by it."""
+        with self._lock:
+            self._applied[applied] = 1
+            for o in message.releases:
+                self._missing[o] -= 1
+                if not self._missing[o]:
+                    self._post_sends(self.program.outgoing[o].peer)
+            if self._watched:
+                self._changed.notify_all()
+
+    def _post_sends(self, peer: int) -> None:
+        """Post the sends to a peer that are ready, up to the first that is not: they travel in order."""
+        ids = self.program.destinations[peer]
+        at = self.posted_sends[peer]
+        while at < len(ids) and not self._missing[ids[at]] and not self._stopped:
+            message = self.program.outgoing[ids[at]]
+            self._sends[ids[at]] = self._transport.send(self._flat[message.start : message.stop], peer, self.tag)
+            at += 1
+            self.posted_sends[peer] = at
+
+    def _drain(self) -> None:
+        """Wait until everything has left: the tensor is the caller's again."""
+        for send in self._sends:
+            assert send is not None
+            send.wait(self.left())

@@ -1,0 +1,76 @@
+"""Weft in a training script: ``import weft.torch as wt``.
+
+wt.all_reduce(tensor, plan)                        # in place, the average of all ranks
+work = wt.all_reduce(tensor, plan, async_op=True)
+work.wait()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, overload
+
+import torch
+import torch.distributed as dist
+
+from weft.errors import InputError
+from weft.planning import Plan
+from weft.runtime.communicator import Communicator, Running
+from weft.runtime.contribution import ReduceOp
+from weft.runtime.process_group import ProcessGroupTransport
+from weft.schedule import Schedule
+
+__all__ = ["all_reduce", "communicator"]
+
+_communicators: dict[tuple[dist.ProcessGroup, str], Communicator] = {}
+
+
+def communicator(group: dist.ProcessGroup | None = None, device: torch.device | str = "cpu") -> Communicator:
+    """The communicator of a process group (the default one if none is given), made when first asked for."""
+    if not dist.is_available() or not dist.is_initialized():
+        raise InputError("torch.distributed is not set up: call torch.distributed.init_process_group first")
+    found = dist.group.WORLD if group is None else group
+    assert found is not None
+    kind = torch.device(device).type
+    if (found, kind) not in _communicators:
+        _communicators[found, kind] = Communicator(ProcessGroupTransport(found, kind))
+    return _communicators[found, kind]
+
+
+@overload
+def all_reduce(
+    tensor: torch.Tensor, plan: Plan | Schedule, op: ReduceOp = ..., *, weights: Sequence[float] | None = ...,
+    group: dist.ProcessGroup | None = ..., timeout: float | None = ..., async_op: Literal[False] = ...,
+) -> None: ...  # fmt: skip
+
+
+@overload
+def all_reduce(
+    tensor: torch.Tensor, plan: Plan | Schedule, op: ReduceOp = ..., *, weights: Sequence[float] | None = ...,
+    group: dist.ProcessGroup | None = ..., timeout: float | None = ..., async_op: Literal[True],
+) -> Running: ...  # fmt: skip
+
+
+def all_reduce(
+    tensor: torch.Tensor,
+    plan: Plan | Schedule,
+    op: ReduceOp = "average",
+    *,
+    weights: Sequence[float] | None = None,
+    group: dist.ProcessGroup | None = None,
+    timeout: float | None = None,
+    async_op: bool = False,
+) -> Running | None:
+    """Replace a tensor, on every rank, by the average or the sum of all ranks' tensors.
+
+    All ranks call it in the same order with tensors of the same size and type; ``weights`` (one per rank, such as the sizes of
+    their batches) make it a weighted average or sum. Ranks that do not participate in the schedule relay, and keep their
+    tensor. With ``async_op`` it returns at once, with something to ``wait`` for; until then the tensor must not be touched.
+    ``timeout`` (seconds) overrides the deadline that is otherwise made from measured times. If a rank fails, all raise
+    ``weft.errors.PeerError``, and the tensor holds something in between.
+    """
+    running = communicator(group, tensor.device).launch(plan, tensor, op, weights, timeout, here=not async_op)
+    if async_op:
+        return running
+    running.wait()
+    return None

@@ -1,0 +1,67 @@
+"""Ranks as threads of one process, for tests of the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import torch
+
+from weft import Schedule
+from weft.runtime import Communicator, Deadlines, Faults, FaultyTransport, Transport, loopback
+
+
+@contextmanager
+def communicators(
+    size: int, faults: Mapping[int, Faults] | None = None, deadlines: Deadlines | None = None
+) -> Iterator[list[Communicator]]:
+    """The communicators of so many ranks, some of them with faults; closed in the end."""
+    transports: list[Transport] = []
+    for rank, good in enumerate(loopback(size)):
+        wrong = (faults or {}).get(rank)
+        transports.append(good if wrong is None else FaultyTransport(good, wrong))
+    everybody = [Communicator(transport, deadlines) for transport in transports]
+    try:
+        yield everybody
+    finally:
+        for communicator in everybody:
+            communicator.close()
+        for transport in transports:
+            if isinstance(transport, FaultyTransport):
+                transport.close()
+
+
+def on_every_rank(size: int, work: Callable[[int], object]) -> list[Exception | None]:
+    """Do this on all ranks at once; what each of them raised."""
+    raised: list[Exception | None] = [None] * size
+
+    def attempt(rank: int) -> None:
+        try:
+            work(rank)
+        except Exception as error:
+            raised[rank] = error
+
+    threads = [Thread(target=attempt, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads), "a rank hangs"
+    return raised
+
+
+def reduced(
+    schedule: Schedule, tensors: Sequence[torch.Tensor], faults: Mapping[int, Faults] | None = None, **options: Any
+) -> list[torch.Tensor]:
+    """The tensors after an all-reduce in place; the first error is raised."""
+    with communicators(schedule.workers, faults) as everybody:
+        errors = on_every_rank(
+            schedule.workers,
+            lambda rank: everybody[rank].launch(schedule, tensors[rank], here=True, **options).wait(),
+        )
+    for error in errors:
+        if error is not None:
+            raise error
+    return list(tensors)
