@@ -75,7 +75,9 @@ def _name_hosts(plan: Plan) -> None:
     hosts = Path("/etc/hosts")
     named = [x for x in plan.namespaces if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", x.name)]
     with suppress(OSError), tempfile.NamedTemporaryFile("w") as file:
-        file.write(hosts.read_text() + "\n" + "".join(f"{x.address} {x.name}\n" for x in named))
+        file.write(
+            hosts.read_text() + "\n" + "".join(f"{x.address} {x.name}\n::ffff:{x.address} {x.name}\n" for x in named)
+        )
         file.flush()
         Path(file.name).chmod(0o644)
         mount(file.name, str(hosts), bind=True)

@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-_ENTRY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from weft.emulation.capabilities import answer; answer()"
+from weft.emulation.outside import start_inside
+
 _TRIALS = {
-    "veth": ("ip", "link add a type veth peer name b", "cables"),
+    "veth": ("ip", "link add v0 type veth peer name v1", "cables"),
     "rules": ("ip", "rule add from 10.77.0.1/32 lookup 1000 priority 1000", "routes that depend on the source"),
     "multipath": (
         "ip",
-        "route add 10.77.0.9/32 nexthop via 10.77.0.1 dev a onlink nexthop via 10.77.0.1 dev b onlink",
+        "route add 10.77.0.9/32 nexthop via 10.77.0.1 dev v0 onlink nexthop via 10.77.0.1 dev v1 onlink",
         "split routes",
     ),
     "tbf": ("tc", "qdisc replace dev lo root handle 1: tbf rate 1000000bit burst 3000 limit 30000", "rates"),
@@ -101,9 +102,7 @@ def _controls() -> tuple[str, ...]:
 
 
 def _tried() -> dict[str, bool]:
-    from weft.emulation.launch import start_inside
-
-    process = start_inside(_ENTRY, [], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = start_inside(__name__, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     said, _ = process.communicate()
     if process.returncode != 0:
         return {}
@@ -112,7 +111,7 @@ def _tried() -> dict[str, bool]:
     return found
 
 
-def answer() -> None:
+def main() -> None:
     """Runs inside: try everything in a namespace of its own, and write down what worked."""
     from weft.emulation.build import run_batch
     from weft.emulation.namespaces import inside, new_network
@@ -125,7 +124,7 @@ def answer() -> None:
             try:
                 run_batch(tool, [line], name)
                 if name == "veth":
-                    run_batch(tool, ["link set a up", "link set b up"], name)
+                    run_batch(tool, ["link set v0 up", "link set v1 up"], name)
                 found[name] = True
             except EmulationError:
                 found[name] = False

@@ -1,7 +1,7 @@
 """The process inside: the first one of fresh process, mount and network namespaces, which all end with it.
 
-It reads one line of JSON from standard input, which stays open as long as whoever started it lives, and then bytes, each
-the number of a signal to pass on. It answers in lines of JSON on the file that its argument names.
+Its arguments are two open files: one with its task, as JSON, and one for its answer, a line of JSON. Every byte that comes
+over standard input is the number of a signal to pass on; its end is the end of whoever started us, and so of everything.
 """
 
 from __future__ import annotations
@@ -26,28 +26,17 @@ _STANDARD_ERROR = 2
 
 def main() -> None:
     """Read what to do, do it, and say how it ended."""
-    status = int(sys.argv[1])
-    os.set_inheritable(status, False)
+    task, answers = (int(argument) for argument in sys.argv[1:])
+    os.set_inheritable(answers, False)
     try:
-        code = _emulated(_first_line())
+        with os.fdopen(task) as file:
+            code = _emulated(json.load(file))
         answer: dict[str, Any] = {"code": code}
     except (EmulationError, OSError) as error:
         answer = {"error": str(error)}
-    write_all(status, json.dumps(answer).encode() + b"\n")
+    write_all(answers, json.dumps(answer).encode() + b"\n")
     # Everything that still runs ends with this process.
     os._exit(0)
-
-
-def _first_line() -> dict[str, Any]:
-    data = b""
-    while not data.endswith(b"\n"):
-        more = os.read(0, 1 << 20)
-        if not more:
-            os._exit(1)
-        data += more
-    document = json.loads(data)
-    assert isinstance(document, dict)
-    return document
 
 
 def _emulated(task: dict[str, Any]) -> int:

@@ -7,22 +7,18 @@ does: nothing is left, however an emulation ends, and two of them do not see eac
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.emulation.addresses import INTERFACE, address
+from weft.emulation.outside import run_inside
 from weft.emulation.plan import plan_of
 from weft.emulation.timeline import events_of, flows_of
 from weft.errors import EmulationError, InputError
@@ -34,11 +30,6 @@ if TYPE_CHECKING:
 MASTER_PORT = 29500
 QUEUE_SECONDS = 0.02
 GRACE_SECONDS = 10.0
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_ENTRY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from weft.emulation.inside import main; main()"
-_CAPABILITIES = (1 << 12) | (1 << 21)
-"""CAP_NET_ADMIN and CAP_SYS_ADMIN."""
 
 
 def emulate(
@@ -64,7 +55,7 @@ def emulate(
     flows = flows_of(conditions, network)
     plan = plan_of(network, queue, [(flow.source, flow.destination) for flow in flows])
     with _network_file(network, network_file) as path:
-        return _run({
+        return run_inside({
             "plan": plan.to_json(),
             "command": command,
             "ranks": list(network.active),
@@ -125,72 +116,3 @@ def _network_file(network: Network, given: Path | None) -> Iterator[Path]:
         path = Path(folder, "network.yaml")
         network.save(path)
         yield path
-
-
-def is_privileged() -> bool:
-    """Whether namespaces can be made without a user namespace around them."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16) & _CAPABILITIES == _CAPABILITIES
-    return False
-
-
-def start_inside(entry: str, arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Python in fresh namespaces, with this package on its path, and deaf to the terminal's signals."""
-    user = [] if is_privileged() else ["--user", "--map-root-user"]
-    spaces = ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--"]
-    package = str(Path(__file__).parent.parent.parent)
-    # Without -P the current folder would come first, and a json.py in it would be taken for the library's.
-    words = [*spaces, sys.executable, "-P", "-c", entry, package, *arguments]
-    return subprocess.Popen(words, start_new_session=True, **options)  # noqa: S603 - our own words
-
-
-def _run(task: Mapping[str, Any]) -> int:
-    reading, writing = os.pipe()
-    with os.fdopen(reading, "rb") as answers:
-        try:
-            process = start_inside(_ENTRY, [str(writing)], stdin=subprocess.PIPE, pass_fds=[writing])
-        finally:
-            os.close(writing)
-        assert process.stdin is not None
-        with process, _forwarding(process):
-            with suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(task).encode() + b"\n")
-                process.stdin.flush()
-            answer = answers.readline()
-    if not answer:
-        raise EmulationError(
-            f"the process inside ended without an answer (code {process.returncode}); weft emulate --check may say why"
-        )
-    result = json.loads(answer)
-    if "error" in result:
-        raise EmulationError(result["error"])
-    return int(result["code"])
-
-
-@contextmanager
-def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Signals go to the workers; a second one ends everything at once."""
-    seen: list[int] = []
-
-    def forward(number: int, _: FrameType | None) -> None:
-        seen.append(number)
-        if len(seen) > 1:
-            process.kill()
-        elif process.stdin is not None:
-            with suppress(BrokenPipeError):
-                os.write(process.stdin.fileno(), bytes([number]))
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number, action in before.items():
-        # Who told us to ignore a signal, as nohup does, means it.
-        if action is not signal.SIG_IGN:
-            signal.signal(number, forward)
-    try:
-        yield
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)

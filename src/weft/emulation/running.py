@@ -111,8 +111,9 @@ class Run:
         if not numbers:
             # Whoever started us is gone, and with us goes everything.
             os._exit(1)
+        if not self._stopping:
+            self.code = 128 + numbers[0]
         self._stopping = True
-        self.code = 128 + numbers[0]
         self._send_all(numbers[0])
         self._stop_in(LAST_WORDS)
 
