@@ -364,16 +364,30 @@ def test_a_killed_worker_is_a_failure(capfd: Captured) -> None:
 
 
 @real
+def test_a_worker_that_will_not_end_is_killed(capfd: Captured) -> None:
+    program = """
+    if rank == 1:
+        sys.exit(3)
+    signal.signal(signal.SIGTERM, lambda *_: print("not yet", file=sys.stderr, flush=True))
+    while True:
+        time.sleep(1)
+    """
+    assert emulate(star(2), python(program), grace=0.5) == 3
+    assert "[0] not yet" in capfd.readouterr().err
+
+
+@real
 def test_a_link_has_its_rate(capfd: Captured) -> None:
     rate = run_json(capfd, star(2, 80 * MBIT), TRANSFER)
-    assert 0.8 * 10e6 < rate < 0.97 * 10e6  # frames have headers, and this machine may be busy
+    # Frames have headers, an idle link lets a burst pass, and this machine may be busy.
+    assert 0.8 * 10e6 < rate < 10e6
 
 
 @real
 def test_a_relay_forwards_and_the_slowest_link_decides(capfd: Captured) -> None:
     links = (Link("w0", "w2", 160 * MBIT), Link("w2", "w1", 40 * MBIT))
     chain = Network(("w0", "w1", "w2"), both_ways(links)).with_active(["w0", "w1"])
-    assert 0.8 * 5e6 < run_json(capfd, chain, TRANSFER) < 0.97 * 5e6
+    assert 0.8 * 5e6 < run_json(capfd, chain, TRANSFER) < 5e6
 
 
 @real
@@ -381,6 +395,25 @@ def test_split_routes_reach_their_end(capfd: Captured) -> None:
     network = spine_leaf(2, 2, 1, 80 * MBIT)
     split = Network(network.workers, network.links, network.switches, network.regions, routing="split")
     assert run_json(capfd, split, TRANSFER) > 1e6
+
+
+@real
+def test_flows_share_an_uplink(capfd: Captured) -> None:
+    program = """
+    if rank in (2, 3):
+        rate = received(taken(rank), 5_000_000)
+        if rank == 3:
+            made(0, 6000).sendall(json.dumps(rate).encode())
+        else:
+            made(0, 6001).sendall(json.dumps(rate).encode())
+    else:
+        made(rank + 2).sendall(bytes(5_000_000))
+        if rank == 0:
+            print(json.dumps([float(taken(0, 6000).recv(100)), float(taken(0, 6001).recv(100))]))
+    """
+    first, second = run_json(capfd, two_tier(2, 2, 80 * MBIT, uplink=80 * MBIT), program)
+    assert min(first, second) > 0.3 * 10e6
+    assert max(first, second) < 0.8 * 10e6
 
 
 @real
@@ -552,6 +585,20 @@ def test_a_second_interruption_ends_at_once(network_file: Path) -> None:
     assert time.monotonic() - begun < 3
     assert process.returncode == 130
     assert until(lambda: not processes_with(marker))
+
+
+@real
+def test_a_paused_worker_ends_when_it_is_told_to(network_file: Path) -> None:
+    program = 'print("ready", flush=True); time.sleep(60)'
+    with emulator(network_file, program, "--pause", "w1@0.5s..") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(1)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert time.monotonic() - begun < 3
 
 
 @real

@@ -4,20 +4,27 @@ weft emulate cluster.yaml -- python train.py
 weft emulate cluster.yaml --slow 'tor-a>core*0.25@10s..20s' -- python train.py
 weft emulate --check
 
-Workers find RANK, WORLD_SIZE, LOCAL_RANK (0: each is a host of its own), MASTER_ADDR, MASTER_PORT, GLOO_SOCKET_IFNAME,
-NCCL_SOCKET_IFNAME, TP_SOCKET_IFNAME, WEFT_NETWORK (the network file) and WEFT_WORKER (its name) in their environment. Rank
-0's standard output passes through untouched; all other output goes to standard error, line by line behind its rank.
-The exit code is that of the first worker that failed. Conditions count from the start of the workers; a paused worker
-stands still (SIGSTOP), so that it computes and receives nothing either.
+Workers find RANK, WORLD_SIZE, LOCAL_RANK (0: each is a host of its own), LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME, TP_SOCKET_IFNAME, WEFT_NETWORK (the network file) and WEFT_WORKER (their name) in
+their environment, and OMP_NUM_THREADS where it is not set. Ranks count active workers. Names of workers resolve. There
+is no way out of the emulated network: data must be on the disk.
+
+Rank 0's standard output passes through untouched; all other output goes to standard error, line by line behind its
+rank. The exit code is that of the first worker that failed, 128 and the signal for one that was killed.
+
+Conditions count from the start of the workers. A paused worker stands still (SIGSTOP): unlike in the simulator it does not
+compute either, and what its sockets hold still moves. Background flows are TCP connections. Where routes are split,
+connections are spread over them, not bytes. A link that was idle lets 0.75 ms of its rate pass at once.
 """
 
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from pathlib import Path
 
 from weft.cli.arguments import NETWORK_HELP, add_conditions, add_json, conditions_of, network_of
-from weft.cli.output import print_json, print_line
+from weft.cli.output import print_json, print_line, progress
 from weft.errors import InputError
 from weft.units import parse_seconds
 
@@ -31,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_conditions(parser)
     parser.add_argument(
-        "--queue", metavar="TIME", default="20ms", help="what a link's queue holds, at its rate (default 20ms)"
+        "--queue",
+        metavar="TIME",
+        default="20ms",
+        help="what a link's queue holds at its rate, at least 24 kB (default 20ms)",
     )
     parser.add_argument(
         "--grace", metavar="TIME", default="10s", help="for the others, when one worker fails (default 10s)"
@@ -51,15 +61,19 @@ def run(args: argparse.Namespace) -> int:
     from weft.emulation import emulate
 
     as_given = Path(args.network).exists() and not args.active and not args.routing
-    return emulate(
-        network_of(args),
-        args.command,
-        conditions_of(args),
-        network_file=Path(args.network) if as_given else None,
-        queue=parse_seconds(args.queue),
-        grace=parse_seconds(args.grace),
-        verbose=args.verbose,
-    )
+    with ExitStack() as bar:
+        report = bar.enter_context(progress("building the network"))
+
+        def built(done: int, whole: int) -> None:
+            report(done, whole)
+            if done == whole:
+                # From here on standard error belongs to the workers.
+                bar.close()
+
+        return emulate(
+            network_of(args), args.command, conditions_of(args), network_file=Path(args.network) if as_given else None,
+            queue=parse_seconds(args.queue), grace=parse_seconds(args.grace), verbose=args.verbose, progress=built,
+        )  # fmt: skip
 
 
 def _check(args: argparse.Namespace) -> int:

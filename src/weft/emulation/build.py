@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.emulation.namespaces import inside, mount, new_network, path_of
+from weft.emulation.namespaces import inside, mount, mount_processes, new_network, path_of
 from weft.emulation.plan import Plan
 from weft.errors import EmulationError
+
+Report = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +35,21 @@ class Built:
                         run_batch("tc", shape.lines(factor, delays=self.delays), namespace.name)
 
 
-def build(plan: Plan) -> Built:
-    """Make everything that a plan has."""
-    with suppress(OSError):
-        # Some containers forbid it. Then processes see the numbers of the processes outside, which is no harm to most.
-        mount("proc", "/proc", "proc")
-    networks = tuple(new_network() for _ in plan.namespaces)
+def build(plan: Plan, report: Report) -> Built:
+    """Make everything that a plan has, and report how many nodes are done."""
+    mount_processes()
+    networks = tuple(new_network(node + 1) for node in range(len(plan.namespaces)))
     with inside(networks[0]):
         delays = can_delay()
     run_batch("ip", plan.cable_lines([path_of(network) for network in networks]), "the cables")
-    for network, namespace in zip(networks, plan.namespaces, strict=True):
+    for done, (network, namespace) in enumerate(zip(networks, plan.namespaces, strict=True)):
+        report(done, len(networks))
         with inside(network):
             run_batch("ip", namespace.lines, namespace.name)
             lines = [line for shape in namespace.shapes for line in shape.lines(delays=delays)]
             run_batch("tc", lines, namespace.name)
     _name_hosts(plan)
+    report(len(networks), len(networks))
     return Built(plan, networks, delays)
 
 
@@ -74,10 +77,10 @@ def _name_hosts(plan: Plan) -> None:
     """Let the names of nodes resolve, as far as they can be names of hosts."""
     hosts = Path("/etc/hosts")
     named = [x for x in plan.namespaces if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", x.name)]
+    # The second form is what a socket that takes both protocols knows its peer by.
+    lines = [f"{x.address} {x.name}\n::ffff:{x.address} {x.name}\n" for x in named]
     with suppress(OSError), tempfile.NamedTemporaryFile("w") as file:
-        file.write(
-            hosts.read_text() + "\n" + "".join(f"{x.address} {x.name}\n::ffff:{x.address} {x.name}\n" for x in named)
-        )
+        file.write(hosts.read_text() + "\n" + "".join(lines))
         file.flush()
         Path(file.name).chmod(0o644)
         mount(file.name, str(hosts), bind=True)

@@ -114,11 +114,12 @@ def _tried() -> dict[str, bool]:
 def main() -> None:
     """Runs inside: try everything in a namespace of its own, and write down what worked."""
     from weft.emulation.build import run_batch
-    from weft.emulation.namespaces import inside, new_network
+    from weft.emulation.namespaces import inside, mount_processes, new_network
     from weft.errors import EmulationError
 
     found = {}
-    with inside(new_network()):
+    mount_processes()
+    with inside(new_network(seed=1)):
         run_batch("ip", ["link set lo up"], "lo")
         for name, (tool, line, _) in _TRIALS.items():
             try:

@@ -1,6 +1,6 @@
 """The process inside: the first one of fresh process, mount and network namespaces, which all end with it.
 
-Its arguments are two open files: one with its task, as JSON, and one for its answer, a line of JSON. Every byte that comes
+Its arguments are two open files: one with its task, as JSON, and one for its answers, lines of JSON. Every byte that comes
 over standard input is the number of a signal to pass on; its end is the end of whoever started us, and so of everything.
 """
 
@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from weft.emulation.build import Built, build
+from weft.emulation.build import Built, Report, build
 from weft.emulation.output import write_all
 from weft.emulation.plan import Plan
 from weft.emulation.running import Run
@@ -30,20 +30,23 @@ def main() -> None:
     os.set_inheritable(answers, False)
     try:
         with os.fdopen(task) as file:
-            code = _emulated(json.load(file))
-        answer: dict[str, Any] = {"code": code}
+            code = _emulated(json.load(file), lambda done, whole: _answer(answers, done=done, whole=whole))
+        _answer(answers, code=code)
     except (EmulationError, OSError) as error:
-        answer = {"error": str(error)}
-    write_all(answers, json.dumps(answer).encode() + b"\n")
+        _answer(answers, error=str(error))
     # Everything that still runs ends with this process.
     os._exit(0)
 
 
-def _emulated(task: dict[str, Any]) -> int:
+def _answer(file: int, **fields: int | str) -> None:
+    write_all(file, json.dumps(fields).encode() + b"\n")
+
+
+def _emulated(task: dict[str, Any], report: Report) -> int:
     plan = Plan.from_json(task["plan"])
     _allow_files(2 * len(plan.namespaces) + 2 * len(task["ranks"]) + 64)
     begun = time.monotonic()
-    built = build(plan)
+    built = build(plan, report)
     if any(shape.latency for x in plan.namespaces for shape in x.shapes) and not built.delays:
         _note("this kernel has no netem: latencies are not emulated, rates are")
     workers = _workers(built, task)

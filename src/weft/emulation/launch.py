@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.emulation.addresses import INTERFACE, address
-from weft.emulation.outside import run_inside
+from weft.emulation.outside import Progress, run_inside
 from weft.emulation.plan import plan_of
 from weft.emulation.timeline import events_of, flows_of
 from weft.errors import EmulationError, InputError
@@ -41,11 +41,13 @@ def emulate(
     queue: float = QUEUE_SECONDS,
     grace: float = GRACE_SECONDS,
     verbose: bool = False,
+    progress: Progress | None = None,
 ) -> int:
     """Run ``command`` as every active worker; the exit code of the first that failed, or 0.
 
     Every link has a queue of ``queue`` seconds of its bandwidth. When a worker fails, the others have ``grace`` seconds
     to end by themselves. ``network_file`` is where workers find the network; without one, it is written for them.
+    ``progress`` is told how many nodes are built.
     """
     from weft.simulation import Conditions
 
@@ -55,7 +57,7 @@ def emulate(
     flows = flows_of(conditions, network)
     plan = plan_of(network, queue, [(flow.source, flow.destination) for flow in flows])
     with _network_file(network, network_file) as path:
-        return run_inside({
+        task = {
             "plan": plan.to_json(),
             "command": command,
             "ranks": list(network.active),
@@ -64,7 +66,8 @@ def emulate(
             "flows": [asdict(flow) for flow in flows],
             "grace": grace,
             "verbose": verbose,
-        })  # fmt: skip
+        }
+        return run_inside(task, progress)
 
 
 def variables(network: Network, rank: int, network_file: Path) -> dict[str, str]:

@@ -32,11 +32,12 @@ def _checked(result: int, what: str) -> None:
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
-def new_network() -> int:
+def new_network(seed: int) -> int:
     """A new network namespace that forwards packets, as an open file."""
     with _returning():
         _checked(_libc.unshare(_NEW_NETWORK), "cannot make a network namespace")
-        for name, value in SETTINGS.items():
+        # With one seed for all, switches of the second tier would repeat the choices of the first.
+        for name, value in (SETTINGS | {"net/ipv4/fib_multipath_hash_seed": str(seed)}).items():
             # A kernel may lack a setting, for example all of IPv6, without harm.
             with suppress(FileNotFoundError):
                 Path("/proc/sys", name).write_text(value)
@@ -65,6 +66,13 @@ def path_of(network: int) -> str:
     """Where other processes find an open namespace."""
     # /proc may be that of the process namespace outside, in which we have another number.
     return f"/proc/{Path('/proc/self').readlink()}/fd/{network}"
+
+
+def mount_processes() -> None:
+    """Let /proc show the processes of this namespace."""
+    # Some containers forbid it. Then processes see the numbers of the processes outside, which is no harm to most.
+    with suppress(OSError):
+        mount("proc", "/proc", "proc")
 
 
 def mount(source: str, target: str, kind: str = "", *, bind: bool = False) -> None:

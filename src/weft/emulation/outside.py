@@ -9,13 +9,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from weft.errors import EmulationError
+
+Progress = Callable[[int, int], None]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NET_ADMIN, _SYS_ADMIN = 1 << 12, 1 << 21
@@ -40,8 +42,8 @@ def start_inside(module: str, arguments: Sequence[str] = (), **options: Any) -> 
     return subprocess.Popen(words, start_new_session=True, **options)  # noqa: S603 - our own words
 
 
-def run_inside(task: Mapping[str, Any]) -> int:
-    """Have a task done inside; the exit code of the whole."""
+def run_inside(task: Mapping[str, Any], progress: Progress | None = None) -> int:
+    """Have a task done inside; the exit code of the whole. ``progress`` is told how much of the network is built."""
     hearing, control = os.pipe()
     reading, writing = os.pipe()
     with (
@@ -60,21 +62,27 @@ def run_inside(task: Mapping[str, Any]) -> int:
             os.close(hearing)
             os.close(writing)
         with signals.process as process:
-            answer = answers.readline()
-    return _code(answer, process.returncode, signals.seen)
+            code = _code(answers, progress)
+    if code is not None:
+        return code
+    if signals.seen:
+        return 128 + signals.seen[0]
+    raise EmulationError(
+        f"the process inside ended unexpectedly (code {process.returncode}); weft emulate --check may say what is missing"
+    )
 
 
-def _code(answer: bytes, ended: int, signals: Sequence[int]) -> int:
-    if not answer and signals:
-        return 128 + signals[0]
-    if not answer:
-        raise EmulationError(
-            f"the process inside ended without an answer (code {ended}); weft emulate --check may say what is missing"
-        )
-    result = json.loads(answer)
-    if "error" in result:
-        raise EmulationError(result["error"])
-    return int(result["code"])
+def _code(answers: Iterable[bytes], progress: Progress | None) -> int | None:
+    """The exit code among the answers; none if they end before."""
+    for line in answers:
+        answer = json.loads(line)
+        if "error" in answer:
+            raise EmulationError(answer["error"])
+        if "code" in answer:
+            return int(answer["code"])
+        if progress is not None:
+            progress(answer["done"], answer["whole"])
+    return None
 
 
 class _Signals:
