@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from weft.errors import AgreementError
 from weft.runtime.transport import Transport, TransportError
@@ -16,10 +16,12 @@ def agree(transport: Transport, number: int, subject: str, seconds: float, stopp
     """Return when every rank has put up the same subject under this number; raise on all ranks if they differ."""
     board, ends, pause = transport.board, time.monotonic() + seconds, POLLED_FIRST
     said = {transport.rank: subject}
-    board.post(f"subject/{number}/{transport.rank}", subject)
+    key = subject_key(number)
+    board.post(f"{key}/{transport.rank}", subject)
+    board.post(key, subject)
     while len(said) < transport.size and not stopped():
         missing = [rank for rank in range(transport.size) if rank not in said]
-        texts = board.read([f"subject/{number}/{rank}" for rank in missing])
+        texts = board.read([f"{key}/{rank}" for rank in missing])
         said |= {rank: text for rank, text in zip(missing, texts, strict=True) if text is not None}
         if len(said) < transport.size:
             if time.monotonic() > ends:
@@ -27,10 +29,16 @@ def agree(transport: Transport, number: int, subject: str, seconds: float, stopp
             time.sleep(pause)
             pause = min(2 * pause, POLLED_LAST)
     if any(text != subject for text in said.values()):
-        raise _disagreement(transport.rank, said)
+        raise disagreement(transport.rank, said)
 
 
-def _disagreement(rank: int, said: dict[int, str]) -> AgreementError:
+def subject_key(number: int) -> str:
+    """Where a rank that wants to agree on an execution says on what, for those who think that they need not."""
+    return f"subject/{number}"
+
+
+def disagreement(rank: int, said: Mapping[int, str]) -> AgreementError:
+    """The error that shows what each rank meant."""
     groups: dict[str, list[int]] = {}
     for speaker, text in sorted(said.items()):
         groups.setdefault(text, []).append(speaker)

@@ -15,9 +15,9 @@ from time import monotonic
 
 import torch
 
-from weft.errors import AgreementError, InputError, PeerError
+from weft.errors import AgreementError, ExecutionError, InputError
 from weft.planning import Plan
-from weft.runtime.agreement import agree
+from weft.runtime.agreement import agree, subject_key
 from weft.runtime.contribution import Contribution, ReduceOp, check
 from weft.runtime.deadline import Deadlines
 from weft.runtime.execution import Execution, StoppedError
@@ -64,7 +64,7 @@ class Communicator:
         self._lock = Lock()
         self._launched = 0
         self._agreed: set[str] = set()
-        self._agreeing: str | None = None
+        self._agreeing: tuple[int, str] | None = None
         self._in_flight: dict[int, Running] = {}
         self._failure: Failure | None = None
         self._patience = PATIENCE
@@ -117,19 +117,19 @@ class Communicator:
         with self._lock:
             self._launched += 1
             number = self._launched
-            self._patience = min(PATIENCE, allowed / 2)
+            self._patience = min(PATIENCE, allowed / 2)  # so that the others are heard within the deadline
             if self._watch is None and self.transport.size > 1:
                 self._watch = Watch(self._look, self.transport.size)
         if subject in self._agreed or self.transport.size == 1:
             return number
-        self._agreeing = subject
+        self._agreeing = (number, subject)
         try:
-            agree(self.transport, number, subject, allowed - self._patience, lambda: self._failure is not None)
+            agree(self.transport, number, subject, self._alarm(allowed), lambda: self._failure is not None)
         except AgreementError:
             raise
         except Exception as problem:
             late = isinstance(problem, TransportError)
-            self.fail(f"not all ranks joined in {allowed:.3g} s" if late else f"the ranks cannot agree: {problem}")
+            self.fail("not all ranks have joined in time" if late else f"the ranks cannot agree: {problem}")
         finally:
             self._agreeing = None
         if self._failure is not None:
@@ -154,12 +154,16 @@ class Communicator:
                 self._in_flight.pop(number, None)
 
         execution = Execution(
-            program, contribution.flat, self.transport, number % TAGS, self.scratch, allowed - self._patience, ended
+            program, contribution.flat, self.transport, number % TAGS, self.scratch, self._alarm(allowed), ended
         )
         running = Running(self, execution, number, subject)
         with self._lock:
             self._in_flight[number] = running
         return running
+
+    def _alarm(self, allowed: float) -> float:
+        """When to sound the alarm, so that everybody has raised when the deadline comes."""
+        return 0.97 * allowed - self._patience
 
     def fail(self, cause: str, lost: Sequence[int] = ()) -> None:
         """Give up on the transport: tell the others, and end everything that is in flight. Once only."""
@@ -167,8 +171,8 @@ class Communicator:
             if self._failure is not None:
                 return
             flying = sorted(self._in_flight.items())
-            number, running = flying[0] if flying else (None, None)
-            subject = running.subject if running else self._agreeing or "nothing in flight"
+            running = flying[0][1] if flying else None
+            number, subject = (running.number, running.subject) if running else self._agreeing or (None, "nothing")
             execution = running.execution if running else None
             report = report_of(self.transport.rank, self._launched, number, subject, execution, lost)
             self._failure = Failure(self.transport, report, cause, self._patience)
@@ -176,7 +180,7 @@ class Communicator:
         for _, other in flying:
             other.execution.stop()
 
-    def error(self) -> PeerError:
+    def error(self) -> ExecutionError:
         """Why the transport is lost, as far as all ranks that answer know."""
         assert self._failure is not None
         return self._failure.error()
@@ -196,13 +200,18 @@ class Communicator:
         if late:
             self.fail(f"not finished after {late[0].execution.seconds:.1f} s")
             return False
+        flying = list(self._in_flight.values())
         try:
-            alarm = self.transport.board.read([ALARM])[0]
+            alarm, *subjects = self.transport.board.read([ALARM, *(subject_key(running.number) for running in flying)])
         except Exception:
             return False
         if alarm is not None:
             self.fail(f"rank {alarm} has reported a failure")
-        return alarm is None
+        elif any(text not in (None, running.subject) for text, running in zip(subjects, flying, strict=True)):
+            self.fail("another rank is about to execute something else")
+        if self._failure is not None:
+            self.error()  # listen now, not when somebody asks here: the others may have left by then
+        return self._failure is None
 
 
 def _cause(error: Exception, execution: Execution) -> str:

@@ -130,7 +130,7 @@ class Execution:
             with self._lock:
                 for peer in self.program.destinations:
                     self._post_sends(peer)
-        except TransportError as error:
+        except Exception as error:
             self._end(error)
             return
         if not self.channels:

@@ -6,8 +6,9 @@ import contextlib
 import time
 from threading import Lock
 
-from weft.errors import PeerError
-from weft.runtime.reports import Report, peer_error
+from weft.errors import ExecutionError
+from weft.runtime.agreement import disagreement
+from weft.runtime.reports import Report, findings, peer_error
 from weft.runtime.threads import OutOfTimeError, in_time
 from weft.runtime.transport import Transport
 
@@ -21,7 +22,8 @@ class Failure:
 
     def __init__(self, transport: Transport, report: Report, cause: str, patience: float) -> None:
         self.report, self.cause = report, cause
-        self._transport, self._patience = transport, patience
+        self._transport = transport
+        self._ends = time.monotonic() + patience
         self._lock = Lock()
         self._reports: dict[int, Report] = {report.rank: report}
         self._board_problem = ""
@@ -29,33 +31,43 @@ class Failure:
 
     def announce(self) -> None:
         """Put up our report, sound the alarm, and close all connections, so that the peers wake up as well."""
-        board, rank = self._transport.board, self.report.rank
         if self._transport.size > 1:
             with contextlib.suppress(OutOfTimeError, Exception):
-                in_time(lambda: board.post(f"report/{rank}", self.report.to_text()), self._patience / 2)
-                in_time(lambda: board.post(ALARM, str(rank)), self._patience / 2)
+                in_time(self._post, self._left() / 2)
         self._transport.abort()
 
-    def error(self) -> PeerError:
-        """What happened, as far as the ranks that answer can tell; waits for them when first called."""
+    def _post(self) -> None:
+        self._transport.board.post(f"report/{self.report.rank}", self.report.to_text())
+        self._transport.board.post(ALARM, str(self.report.rank))
+
+    def error(self) -> ExecutionError:
+        """What happened, as far as the ranks that answer can tell; listens to them when first called."""
         with self._lock:
             if not self._heard:
                 self._listen()
                 self._heard = True
+        different = findings(self.report, self._reports, self._transport.size).different
+        if different:
+            said = {rank: report.subject for rank, report in self._reports.items()}
+            return disagreement(self.report.rank, said)
         keeper = self._transport.board.keeper
         return peer_error(self.report, self._reports, self._transport.size, self.cause, self._board_problem, keeper)
 
+    def _left(self) -> float:
+        return max(0.0, self._ends - time.monotonic())
+
     def _listen(self) -> None:
-        ends = time.monotonic() + self._patience
-        ranks = range(self._transport.size)
-        while (missing := [r for r in ranks if r not in self._reports]) and (left := ends - time.monotonic()) > 0:
+        board, ranks = self._transport.board, range(self._transport.size)
+        while missing := [rank for rank in ranks if rank not in self._reports]:
             keys = [f"report/{rank}" for rank in missing]
             try:
-                texts = in_time(lambda keys=keys: self._transport.board.read(keys), left + 0.1)  # type: ignore[misc]
+                texts = in_time(lambda keys=keys: board.read(keys), self._left() + 0.1)  # type: ignore[misc]
             except (OutOfTimeError, Exception) as problem:
-                self._board_problem = _board_problem(self._transport.board.keeper, problem)
+                self._board_problem = _board_problem(board.keeper, problem)
                 return
             self._reports |= {r: Report.parse(t) for r, t in zip(missing, texts, strict=True) if t is not None}
+            if not self._left():
+                return
             time.sleep(0.02)
 
 

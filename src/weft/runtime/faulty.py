@@ -36,12 +36,14 @@ class Faults:
 
 
 class _Never:
-    """A message that gets nowhere."""
+    """A message that gets nowhere, of a rank that hangs or is dead."""
 
-    def __init__(self, peer: int) -> None:
-        self._peer = peer
+    def __init__(self, peer: int, dead: bool) -> None:
+        self._peer, self._dead = peer, dead
 
     def wait(self, seconds: float) -> None:
+        if self._dead:
+            raise TransportError(self._peer, "this rank is dead")
         time.sleep(max(0.0, seconds))
         raise TransportError(self._peer, f"no answer in {seconds:.3g} s", late=True)
 
@@ -99,7 +101,7 @@ class FaultyTransport:
             if number in self._faults.drop:
                 self._cut.add((peer, tag))
         if self._is_gone():
-            return _Never(peer)
+            return self._never(peer)
         if (peer, tag) in self._cut:
             return _Lost()
         if not self._faults.delay:
@@ -109,7 +111,7 @@ class FaultyTransport:
         return late
 
     def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> Pending:
-        return _Never(peer) if self._is_gone() else self._transport.receive(tensor, peer, tag)
+        return self._never(peer) if self._is_gone() else self._transport.receive(tensor, peer, tag)
 
     def abort(self) -> None:
         self.close()
@@ -121,6 +123,9 @@ class FaultyTransport:
         with self._lock:
             for queue in self._queues.values():
                 queue.put(None)
+
+    def _never(self, peer: int) -> _Never:
+        return _Never(peer, self._faults.die_after is not None)
 
     def _is_gone(self) -> bool:
         faults = self._faults

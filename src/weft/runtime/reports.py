@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from weft.errors import PeerError
 from weft.runtime.execution import Execution
 
 MOST_LINES = 12
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def report_of(
 ) -> Report:
     """The state of this rank, now."""
     if execution is None:
-        return Report(rank, launched, None, subject, (), {}, tuple(lost))
+        return Report(rank, launched, number, subject, (), {}, tuple(lost))
     now = time.monotonic()
     waits = []
     for channel in execution.channels:
@@ -80,16 +82,22 @@ class Findings:
 
     @property
     def culprits(self) -> tuple[int, ...]:
-        return self.silent or self.not_joined or self.different or tuple(sorted({r for pair in self.cut for r in pair}))
+        return self.silent or self.not_joined or tuple(sorted({r for pair in self.cut for r in pair}))
+
+
+def failed_execution(mine: Report, reports: Mapping[int, Report]) -> int:
+    """The number of the execution that failed: the one here, or if there is none, the earliest elsewhere."""
+    if mine.number is not None:
+        return mine.number
+    return min((r.number for r in reports.values() if r.number is not None), default=mine.launched)
 
 
 def findings(mine: Report, reports: Mapping[int, Report], size: int) -> Findings:
     """What the reports of all who answered show about the execution that failed here."""
-    here = mine.number if mine.number is not None else mine.launched
+    here = failed_execution(mine, reports)
     silent = tuple(rank for rank in range(size) if rank not in reports)
-    others = [report for report in reports.values() if report.rank != mine.rank]
-    not_joined = tuple(r.rank for r in others if r.launched < here)
-    different = tuple(r.rank for r in others if r.number == here and mine.number == here and r.subject != mine.subject)
+    not_joined = tuple(r.rank for r in reports.values() if r.launched < here)
+    different = tuple(r.rank for r in reports.values() if r.number == mine.number and r.subject != mine.subject)
     cut = []
     for report in reports.values():
         for wait in report.waits:
@@ -116,8 +124,9 @@ def peer_error(
     ``board`` says why the reports may not be complete: then the rank that keeps the board is the one to look at.
     """
     found = findings(mine, reports, size)
-    number = mine.number if mine.number is not None else mine.launched
-    lines = [f"rank {mine.rank}, execution {number} ({mine.subject}): {cause}"]
+    number = failed_execution(mine, reports)
+    subject = _DIGEST.sub(r"\1", mine.subject)
+    lines = [f"rank {mine.rank}, execution {number} ({subject}): {cause}"]
     lines += _blamed(found, mine, reports, board)
     waiting = [
         f"rank {report.rank} waits for rank {wait.peer}: {wait.what}, message {wait.position + 1} of that channel, "
@@ -138,7 +147,7 @@ def peer_error(
 
 
 def _blamed(found: Findings, mine: Report, reports: Mapping[int, Report], board: str) -> list[str]:
-    number = mine.number if mine.number is not None else mine.launched
+    number = failed_execution(mine, reports)
     lines = []
     if board:
         lines.append(board)
@@ -151,9 +160,6 @@ def _blamed(found: Findings, mine: Report, reports: Mapping[int, Report], board:
     lines += [
         f"rank {rank} has not joined: it is alive, and has launched {reports[rank].launched} of {number} executions"
         for rank in found.not_joined
-    ]
-    lines += [
-        f"rank {rank} executes something else as number {number}: {reports[rank].subject}" for rank in found.different
     ]
     lines += [f"rank {b} waits for what rank {a} has sent: lost or stuck between the two" for a, b in found.cut]
     return lines
