@@ -99,6 +99,14 @@ def test_sources_that_agree_need_no_rules() -> None:
     assert not [line for line in lines if line.startswith("rule")]
 
 
+def test_no_node_needs_a_rule_for_packets_of_its_own() -> None:
+    """The kernel looks for a route before a packet has a source address, and rules do not match then."""
+    plan = plan_of(bcube(4, 1), 0.02)
+    rules = [(line, x.address) for x in plan.namespaces for line in x.lines if line.startswith("rule")]
+    assert rules
+    assert not [line for line, own in rules if f"from {own}/32" in line]
+
+
 def test_a_plan_survives_being_written_down() -> None:
     plan = plan_of(spine_leaf(2, 2, 2), 0.02)
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan

@@ -18,7 +18,7 @@ from weft.errors import InputError
 if TYPE_CHECKING:
     from weft.network import Network
 
-MOST_NODES = 1024
+MOST_NODES = 512
 MOST_CABLES = 4096
 SMALLEST_QUEUE = 24_000
 """Bytes: sixteen frames, without which TCP does not get going."""

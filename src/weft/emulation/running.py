@@ -34,7 +34,7 @@ class Run:
         self._note = note
         self._agenda = Agenda()
         self._stopping = False
-        self._flows: dict[int, list[int]] = {}
+        self._flows: dict[int, set[int]] = {}
         self._selector = selectors.DefaultSelector()
         for worker in workers:
             self._selector.register(worker.pipe, selectors.EVENT_READ, worker)
@@ -78,6 +78,9 @@ class Run:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return
+                for pids in self._flows.values():
+                    # The number may be given to another process from now on.
+                    pids.discard(pid)
                 worker = self._workers.pop(pid, None)
                 if worker is not None:
                     self._ended(worker, os.waitstatus_to_exitcode(status))
@@ -127,13 +130,13 @@ class Run:
         elif event.kind == "flow":
             self._flows[event.subject] = self._started(flows[event.subject], event.value)
         else:
-            for pid in self._flows.pop(event.subject, []):
+            for pid in self._flows.pop(event.subject, set()):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    def _started(self, flows: Flows, nbytes: float) -> list[int]:
+    def _started(self, flows: Flows, nbytes: float) -> set[int]:
         ends = [
             (self._built.networks[node], self._built.plan.namespaces[node].address)
             for node in (flows.source, flows.destination)
         ]
-        return [pid for _ in range(flows.count) for pid in start_flow(ends[0], ends[1], nbytes / flows.count)]
+        return {pid for _ in range(flows.count) for pid in start_flow(ends[0], ends[1], nbytes / flows.count)}

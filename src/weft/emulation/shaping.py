@@ -15,9 +15,9 @@ _BURST_SECONDS = 0.5e-3
 class Shape:
     """One direction of a cable, as the namespace at its source has it.
 
-    Packets of up to ``packet`` bytes are handled as one, as network cards do; a link is idle for at most ``burst`` bytes
-    before it has lost time for good. Both are small, so that a message of a few kilobytes is not faster than the link,
-    and large enough that timers that fire late lose nothing.
+    Packets of up to ``packet`` bytes are handled as one, as network cards do, and a link that was idle lets ``burst`` bytes
+    pass at once. Both are a fraction of a millisecond of the rate: enough that timers that fire late lose nothing (with
+    a third of it, eight flows of 400 Mbit/s on two busy cores lost 14%), and little enough that small messages are not free.
     """
 
     link: int
