@@ -8,17 +8,19 @@ work.wait()
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 import torch.distributed as dist
 
 from weft.errors import InputError
-from weft.planning import Plan
 from weft.runtime.communicator import Communicator, Running
 from weft.runtime.contribution import ReduceOp
 from weft.runtime.process_group import ProcessGroupTransport
 from weft.schedule import Schedule
+
+if TYPE_CHECKING:
+    from weft.planning import Plan
 
 __all__ = ["all_reduce", "communicator"]
 

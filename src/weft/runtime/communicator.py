@@ -12,11 +12,11 @@ import weakref
 from collections.abc import Sequence
 from threading import Lock
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import torch
 
 from weft.errors import AgreementError, ExecutionError, InputError
-from weft.planning import Plan
 from weft.runtime.agreement import agree, subject_key
 from weft.runtime.contribution import Contribution, ReduceOp, check
 from weft.runtime.deadline import Deadlines
@@ -29,6 +29,9 @@ from weft.runtime.threads import ThreadPool
 from weft.runtime.transport import Transport, TransportError
 from weft.runtime.watch import Watch
 from weft.schedule import Schedule
+
+if TYPE_CHECKING:
+    from weft.planning import Plan
 
 TAGS = 1 << 16
 _pool = ThreadPool("weft-channel")
@@ -84,11 +87,11 @@ class Communicator:
 
         ``timeout`` overrides the deadline that is made from measured times.
         """
-        schedule = what.schedule if isinstance(what, Plan) else what
+        schedule = what if isinstance(what, Schedule) else what.schedule
         self._check(tensor, op, weights, schedule, timeout)
         program = program_of(schedule, self.transport.rank, tensor.numel())
         key = (schedule.digest, tensor.nbytes)
-        predicted = what.seconds * max(1.0, tensor.nbytes / what.nbytes) if isinstance(what, Plan) else 0.0
+        predicted = 0.0 if isinstance(what, Schedule) else what.seconds * max(1.0, tensor.nbytes / what.nbytes)
         allowed = self.deadlines.allowed(key, predicted) if timeout is None else timeout
         share = None if weights is None else tuple(map(float, weights))
         subject = subject_of(schedule, tensor, op, share)
