@@ -16,6 +16,7 @@ from weft.network import both_ways, dgx1, fat_tree, machines, two_tier
 from weft.ordering import pipelined
 from weft.packing.arborescence import cheapest_tree
 from weft.packing.closure import closure_of
+from weft.packing.fair import fair_packings, fair_rates
 from weft.packing.master import KINDS, Formulation
 from weft.packing.pack import Packing, pack, packings
 from weft.packing.pricing import cheap_tree, least_cost, shallow_tree, tree_cost, tree_depth
@@ -258,3 +259,29 @@ def test_the_order_of_a_pipeline_lets_no_channel_wait_for_what_is_listed_first()
     by_step = weft.simulate(whole.segmented(64), network, 1e8).seconds
     greedy = weft.simulate(pipelined(whole, network, 1e8, packing.value * 1e8, 64), network, 1e8).seconds
     assert greedy < 0.8 * by_step
+
+
+def test_fair_rates_fill_links_evenly_and_nobody_can_have_more_at_the_cost_of_those_with_more() -> None:
+    network = two_tier(2, 2, bandwidth=1e9, oversubscription=2)
+    # Three channels share the uplink of 1e9; the one within the rack gets what the card of a0 leaves.
+    rates = fair_rates(network, [(0, 2), (0, 3), (1, 2), (0, 1)])
+    assert rates == pytest.approx([1e9 / 3, 1e9 / 3, 1e9 / 3, 1e9 / 3])
+    rates = fair_rates(network, [(0, 2), (1, 3), (0, 1)])
+    assert rates == pytest.approx([5e8, 5e8, 5e8])
+
+
+@pytest.mark.parametrize("seed", [4, 6, 10, 22, 26, 37])
+def test_a_forest_for_fair_sharing_is_executed_nearly_as_fast_as_it_is_packed(seed: int) -> None:
+    network = random_network(seed)
+    found = packings(network)
+    (fair,) = fair_packings(network, found, (2.0,))
+    check_capacity(network, fair)
+    assert fair.bound >= found[0].bound
+    assert fair.value >= found[0].value * (1 - 1e-6)
+    schedule = pipelined(forest_of(network, fair), network, 1e8, fair.value * 1e8, 128)
+    weft.verify(schedule)
+    assert weft.simulate(schedule, network, 1e8).seconds < 1.1 * fair.value * 1e8
+
+
+def test_where_no_link_is_shared_every_packing_is_fair() -> None:
+    assert fair_packings(dgx1(), packings(dgx1())) == []

@@ -16,6 +16,7 @@ from weft.collectives.forest import forest_of
 from weft.errors import SimulationError
 from weft.network import Network
 from weft.ordering import pipelined
+from weft.packing.fair import fair_packings
 from weft.packing.pack import Packing
 from weft.proof import verify
 from weft.schedule import Schedule
@@ -109,8 +110,12 @@ def collectives_by_promise(network: Network, nbytes: float) -> Iterator[tuple[st
 
 
 def enter_forests(race: Race, found: Sequence[Packing]) -> None:
-    """Packings as forests, ordered by when transfers can happen, and the best of them also by steps."""
-    for packing in found:
+    """Packings as forests, ordered by when transfers can happen, and the best of them also by steps.
+
+    Those made for fair sharing come first: the others are seldom better where links are shared.
+    """
+    fair = fair_packings(race.network, found, seconds=max(0.1, 0.5 * (race.deadline - time.monotonic())))
+    for packing in [*fair, *found]:
         schedule = forest_of(race.network, packing)
         seconds = max(packing.value * race.nbytes, 1e-12)
 
