@@ -405,6 +405,64 @@ def test_split_routes_reach_their_end(capfd: Captured) -> None:
     assert run_json(capfd, split, TRANSFER) > 1e6
 
 
+def grid(side: int) -> Network:
+    """Workers that are joined to their neighbours and relay for the others."""
+    links = []
+    for row in range(side):
+        for column in range(side):
+            here = row * side + column
+            links += [Link(f"w{here}", f"w{here + 1}", 400 * MBIT)] if column + 1 < side else []
+            links += [Link(f"w{here}", f"w{here + side}", 400 * MBIT)] if row + 1 < side else []
+    return Network(tuple(f"w{i}" for i in range(side * side)), both_ways(links))
+
+
+@real
+def test_every_link_carries_the_bytes_of_the_model(tmp_path: Path) -> None:
+    network, size = grid(3), 100_000
+    assert any(line.startswith("rule") for x in plan_of(network, 0.02).namespaces for line in x.lines)
+    program = f"""
+    from pathlib import Path
+    from threading import Thread
+    folder, world = Path({str(tmp_path)!r}), int(os.environ["WORLD_SIZE"])
+    def meet(what):
+        (folder / f"{{what}}-{{rank}}").touch()
+        while len(list(folder.glob(f"{{what}}-*"))) < world:
+            time.sleep(0.02)
+    def take(listener):
+        for _ in range(world - 1):
+            connection = listener.accept()[0]
+            while connection.recv(1 << 16):
+                pass
+            connection.close()
+    listener = socket.create_server((at(rank), 5000), backlog=world)
+    taking = Thread(target=take, args=(listener,))
+    taking.start()
+    meet("ready")
+    for peer in range(world):
+        if peer != rank:
+            connection = made(peer)
+            connection.sendall(bytes({size}))
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(1)
+    taking.join()
+    meet("done")
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    sent = {{line.split(":")[0].strip(): int(line.split(":")[1].split()[8]) for line in lines}}
+    (folder / f"sent-{{rank}}").write_text(json.dumps(sent))
+    """
+    assert emulate(network, python(program)) == 0
+    expected = dict.fromkeys(network.links, 0)
+    for source in network.workers:
+        for destination in network.workers:
+            for link in network.route(source, destination) if source != destination else ():
+                expected[link] += size
+    for link, payload in expected.items():
+        counters = json.loads((tmp_path / f"sent-{network.number(link.source)}").read_text())
+        sent = counters[f"to{network.number(link.destination)}"]
+        # Headers, acknowledgements and a few repeated packets come on top.
+        assert payload <= sent < 1.15 * payload + 0.5 * size, link.name
+
+
 @real
 def test_flows_share_an_uplink(capfd: Captured) -> None:
     program = """
