@@ -22,6 +22,7 @@ VERBS = {
     "plan": "the best schedule for a network, its bound, and why",
     "show": "a network, a plan or a trace as text or as a picture",
     "emulate": "a command as every worker of a network, on this machine",
+    "bench": "measured all-reduces: a plan, the bound, and the backend's own",
     "reproduce": "a paper's figures: the paper's number beside ours",
 }
 

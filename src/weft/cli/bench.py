@@ -1,0 +1,141 @@
+"""Measured all-reduces on this cluster: a plan against the bound and against the backend's own all-reduce, in one run.
+
+weft emulate cluster.yaml -- weft bench --network cluster.yaml --size 25MB
+torchrun --nproc-per-node 4 -m weft bench --size 1MB,25MB --repeat 5
+
+Every rank runs it, under torchrun, weft emulate or anything that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; rank 0
+prints. Without a network file the network is measured first (weft probe).
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from weft.cli.arguments import NETWORK_HELP, add_json, collective_of, read_network
+from weft.cli.output import print_json, print_line, print_table, progress
+from weft.errors import InputError
+from weft.units import parse_bytes, parse_seconds
+
+if TYPE_CHECKING:
+    from weft.network import Network
+    from weft.planning import Plan
+    from weft.runtime.measuring import Measured
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--size", metavar="SIZE,...", default="1MB,25MB", help="of the tensors (default 1MB,25MB)")
+    parser.add_argument("--repeat", metavar="N", type=int, default=5, help="turns that count (default 5)")
+    parser.add_argument("--network", metavar="NETWORK", help=f"{NETWORK_HELP}; measured if not given")
+    parser.add_argument("--plan", metavar="PLAN", help="execute this plan file instead of planning")
+    parser.add_argument("--collective", metavar="NAME", help="execute this collective instead of the best plan")
+    parser.add_argument("--time", metavar="TIME", default="10s", help="how long to plan at most (default 10s)")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    sizes = [parse_bytes(size) for size in args.size.split(",")]
+    seconds = parse_seconds(args.time)
+    if args.repeat < 1 or seconds <= 0:
+        raise InputError("--repeat must be at least 1 and --time more than 0")
+    if args.plan and (args.collective or args.network):
+        raise InputError("--plan brings its own network and schedule: leave --network and --collective out")
+    from weft.runtime.joining import joined
+
+    with joined() as rank:
+        found = _measured(args, sizes, seconds, rank == 0)
+        if rank == 0:
+            _print(found, args.json)
+
+
+def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks: bool) -> list[Measured]:
+    import weft.torch as wt
+    from weft.runtime.handing import agreed_plan
+    from weft.runtime.measuring import measured
+
+    network = None if args.plan else _network(args)
+    found = []
+    with progress("measuring") as report:
+        for number, size in enumerate(sizes):
+            plan = agreed_plan(lambda size=size: _plan(args, network, size, seconds))  # type: ignore[misc]
+            if speaks:
+                report(number, len(sizes))
+            found.append(measured(wt.communicator(), plan, args.repeat))
+    return found
+
+
+def _network(args: argparse.Namespace) -> Network:
+    """The network among the workers that run: an inactive one is only a switch to them."""
+    import torch.distributed as dist
+
+    if args.network:
+        network = read_network(args.network)
+        active = [network.workers[rank] for rank in network.active]
+        network = (
+            replace(
+                network,
+                workers=tuple(active),
+                switches=(*network.switches, *network.inactive),
+                inactive=(),
+                regions=None,
+            )
+            if network.inactive
+            else network
+        )
+        if len(network.workers) != dist.get_world_size():
+            raise InputError(
+                f"{network.name!r} has {len(network.workers)} active workers, but {dist.get_world_size()} ranks run"
+            )
+        return network
+    from weft.runtime.probe import probe
+
+    return probe().network
+
+
+def _plan(args: argparse.Namespace, network: Network | None, size: int, seconds: float) -> Plan:
+    """On rank 0: the plan that is to be executed."""
+    from weft.bounds import bound
+    from weft.planning import Plan, plan
+    from weft.simulation import simulate
+
+    if network is None:
+        return replace(Plan.load(args.plan), nbytes=size)
+    if args.collective:
+        schedule = collective_of(args.collective, [], network)
+        least = bound(network, size)
+        seconds = simulate(schedule, network, size).seconds
+        why = f"{args.collective} was asked for"
+        return Plan(network, size, schedule, args.collective, 1, seconds, least.seconds, why, schedule)
+    return plan(network, size, seconds=seconds)
+
+
+def _print(found: list[Measured], as_json: bool) -> None:
+    if as_json:
+        print_json({"workers": len(found[0].plan.network.workers), "results": [_facts(m) for m in found]})
+        return
+    from weft.runtime.measuring import sizes_in_table
+
+    print_table(sizes_in_table(found), right=range(1, 7))
+    print_line()
+    for m in found:
+        print_line(m.plan.why)
+
+
+def _facts(m: Measured) -> dict[str, Any]:
+    return {
+        "bytes": m.plan.nbytes,
+        "weft_seconds": m.weft_seconds,
+        "backend_seconds": m.backend_seconds,
+        "predicted_seconds": m.plan.seconds,
+        "bound_seconds": m.plan.bound,
+        "speedup": m.backend_seconds / m.weft_seconds,
+        "collective": m.plan.collective,
+        "segments": m.plan.segments,
+        "transfers": len(m.plan.schedule),
+        "depth": m.plan.schedule.depth,
+        "digest": m.plan.digest,
+        "why": m.plan.why,
+        "weft_times": list(m.weft_times),
+        "backend_times": list(m.backend_times),
+    }
