@@ -14,6 +14,7 @@ import weft.torch as wt
 from weft.collectives import COLLECTIVES, butterfly, ring
 from weft.errors import AgreementError, ExecutionError
 from weft.network import full_mesh
+from weft.runtime import Communicator, ProcessGroupTransport
 
 
 def say(**what: object) -> None:
@@ -49,6 +50,21 @@ def same_bits_again(rank: int, size: int) -> None:
         everybody = [torch.empty_like(tensor) for _ in range(size)]
         dist.all_gather(everybody, tensor)
         assert all(torch.equal(other, results[0]) for other in everybody)
+
+
+def planned_by_rank_0(size: int) -> None:
+    plan = wt.plan(full_mesh(size, latency=1e-3 * (1 + dist.get_rank())), 1e6, seconds=0.5)
+    tensor = torch.ones(100)
+    wt.all_reduce(tensor, plan, "sum")
+    assert torch.equal(tensor, torch.full((100,), float(size)))
+
+
+def two_groups(size: int) -> None:
+    """One group for messages to higher ranks, one for those to lower, as NCCL needs it."""
+    transport = ProcessGroupTransport(dist.group.WORLD, "cpu", dist.new_group(list(range(size))))
+    tensor = torch.ones(1000)
+    Communicator(transport).launch(butterfly(full_mesh(size)), tensor, "sum").wait()
+    assert torch.equal(tensor, torch.full((1000,), float(size)))
 
 
 def disagreement(rank: int, size: int) -> None:
@@ -97,6 +113,8 @@ def main() -> None:
     if mode == "results":
         same_as_gloo(rank, size)
         same_bits_again(rank, size)
+        planned_by_rank_0(size)
+        two_groups(size)
         disagreement(rank, size)
         say(good=True)
         dist.barrier()

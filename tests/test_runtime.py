@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from ranks import communicators, on_every_rank, reduced
 from strategies import random_networks
-from weft import InputError, Network, ProofError, Schedule, Transfer, verify
+from weft import InputError, Network, ProofError, Schedule, Transfer, WeftError, verify
 from weft.collectives import COLLECTIVES, butterfly, forest, halving_doubling, parameter_server, ring
 from weft.network import full_mesh, two_tier
-from weft.runtime import Faults, program_of
+from weft.runtime import Communicator, Faults, LoopbackTransport, Pending, loopback, program_of
 from weft.runtime.scratch import AHEAD, Scratch
 from weft.runtime.threads import ThreadPool
 
@@ -190,6 +190,55 @@ def test_several_schedules_in_flight_do_not_mix() -> None:
     for rank in range(4):
         for k in range(9):
             assert torch.equal(tensors[rank][k], torch.full((50 + k,), 40.0 * k + 6)), (rank, k)
+
+
+class Untagged(LoopbackTransport):
+    """A transport that ignores tags, as NCCL does."""
+
+    keeps_tags_apart = False
+
+    def send(self, tensor: torch.Tensor, peer: int, tag: int) -> Pending:
+        return super().send(tensor, peer, 0)
+
+    def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> Pending:
+        return super().receive(tensor, peer, 0)
+
+
+def test_where_tags_are_ignored_schedules_follow_one_another() -> None:
+    first, *_ = loopback(3)
+    everybody = [Communicator(Untagged(first._hub, rank)) for rank in range(3)]
+    schedules = [ring(network_of(3)).segmented(3), butterfly(network_of(3))]
+    tensors = [[torch.full((60,), float(k * 10 + rank)) for k in range(6)] for rank in range(3)]
+
+    def work(rank: int) -> None:
+        flying = [everybody[rank].launch(schedules[k % 2], tensors[rank][k], "sum") for k in range(6)]
+        for running in flying:
+            running.wait()
+
+    assert on_every_rank(3, work) == [None] * 3
+    for communicator in everybody:
+        communicator.close()
+    assert all(torch.equal(tensors[r][k], torch.full((60,), 30.0 * k + 3)) for r in range(3) for k in range(6))
+
+
+def test_what_rank_0_makes_reaches_all_and_so_does_its_failure() -> None:
+    def made() -> str:
+        return "a plan"
+
+    def broken() -> str:
+        raise InputError("no network")
+
+    with communicators(3) as everybody:
+        got = [""] * 3
+
+        def work(rank: int) -> None:
+            got[rank] = everybody[rank].from_rank_0(made, 5.0)
+            everybody[rank].from_rank_0(broken, 5.0)
+
+        errors = on_every_rank(3, work)
+    assert got == ["a plan"] * 3
+    assert isinstance(errors[0], InputError)
+    assert all("no network" in str(error) and isinstance(error, WeftError) for error in errors)
 
 
 def test_scratch_memory_is_bounded_and_reused() -> None:

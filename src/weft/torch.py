@@ -20,9 +20,10 @@ from weft.runtime.process_group import ProcessGroupTransport
 from weft.schedule import Schedule
 
 if TYPE_CHECKING:
+    from weft.network import Network
     from weft.planning import Plan
 
-__all__ = ["all_reduce", "communicator"]
+__all__ = ["all_reduce", "communicator", "plan"]
 
 _communicators: dict[tuple[dist.ProcessGroup, str], Communicator] = {}
 
@@ -35,8 +36,22 @@ def communicator(group: dist.ProcessGroup | None = None, device: torch.device | 
     assert found is not None
     kind = torch.device(device).type
     if (found, kind) not in _communicators:
-        _communicators[found, kind] = Communicator(ProcessGroupTransport(found, kind))
+        downward = None
+        if found._get_backend(torch.device(kind)).name() != "gloo":
+            downward = dist.new_group(dist.get_process_group_ranks(found), use_local_synchronization=True)
+        _communicators[found, kind] = Communicator(ProcessGroupTransport(found, kind, downward))
     return _communicators[found, kind]
+
+
+def plan(network: Network, nbytes: float, *, seconds: float = 10.0, group: dist.ProcessGroup | None = None) -> Plan:
+    """The plan for a network and a size, the same on all ranks: rank 0 makes it in about so many seconds and hands it on."""
+    from weft.planning import plan as planned
+    from weft.planning.files import plan_of, plan_text
+
+    made = communicator(group).from_rank_0(
+        lambda: plan_text(planned(network, nbytes, seconds=seconds)), 60 + 10 * seconds
+    )
+    return plan_of(made, "rank 0's plan")
 
 
 @overload

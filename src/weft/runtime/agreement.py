@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from weft.errors import AgreementError
+from weft.errors import AgreementError, ExecutionError
 from weft.runtime.transport import Transport, TransportError
 
 POLLED_FIRST, POLLED_LAST = 0.0005, 0.05
@@ -30,6 +30,28 @@ def agree(transport: Transport, number: int, subject: str, seconds: float, stopp
             pause = min(2 * pause, POLLED_LAST)
     if any(text != subject for text in said.values()):
         raise disagreement(transport.rank, said)
+
+
+def shared(transport: Transport, number: int, make: Callable[[], str], seconds: float) -> str:
+    """What rank 0 makes, on every rank. If it fails there, the others raise too, with its reason."""
+    board, key = transport.board, f"text/{number}"
+    if transport.rank == 0:
+        try:
+            text = make()
+        except Exception as error:
+            board.post(key, "!" + str(error))
+            raise
+        board.post(key, "=" + text)
+        return text
+    ends, pause = time.monotonic() + seconds, POLLED_FIRST
+    while (note := board.read([key])[0]) is None:
+        if time.monotonic() > ends:
+            raise TransportError(0, "nothing to share in time", late=True)
+        time.sleep(pause)
+        pause = min(2 * pause, POLLED_LAST)
+    if note.startswith("!"):
+        raise ExecutionError(f"rank 0 could not do its part: {note[1:]}")
+    return note[1:]
 
 
 def subject_key(number: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from weft.errors import AgreementError, ExecutionError, InputError
-from weft.runtime.agreement import agree, subject_key
+from weft.runtime.agreement import agree, shared, subject_key
 from weft.runtime.contribution import Contribution, ReduceOp, check
 from weft.runtime.deadline import Deadlines
 from weft.runtime.execution import Execution, StoppedError
@@ -25,7 +25,7 @@ from weft.runtime.failure import ALARM, PATIENCE, Failure
 from weft.runtime.program import Program, program_of
 from weft.runtime.reports import report_of
 from weft.runtime.scratch import Scratch
-from weft.runtime.threads import ThreadPool
+from weft.runtime.threads import OutOfTimeError, ThreadPool, in_time
 from weft.runtime.transport import Transport, TransportError
 from weft.runtime.watch import Watch
 from weft.schedule import Schedule
@@ -65,7 +65,7 @@ class Communicator:
         self.deadlines = Deadlines() if deadlines is None else deadlines
         self.scratch = Scratch()
         self._lock = Lock()
-        self._launched = 0
+        self._launched = self._texts = 0
         self._agreed: set[str] = set()
         self._agreeing: tuple[int, str] | None = None
         self._in_flight: dict[int, Running] = {}
@@ -104,6 +104,17 @@ class Communicator:
         running.execution.run(_pool, here)
         return running
 
+    def from_rank_0(self, make: Callable[[], str], timeout: float) -> str:
+        """The text that rank 0 makes, on every rank; if it cannot, all raise. Called by all ranks in the same order."""
+        if self._failure is not None:
+            raise self.error()
+        self._texts += 1
+        try:
+            return in_time(lambda: shared(self.transport, self._texts, make, timeout), timeout + 1.0)
+        except (OutOfTimeError, TransportError):
+            self.fail(f"nothing from rank 0 in {timeout:.3g} s")
+            raise self.error() from None
+
     def _check(
         self, tensor: torch.Tensor, op: str, weights: Sequence[float] | None, schedule: Schedule, timeout: float | None
     ) -> None:
@@ -127,11 +138,12 @@ class Communicator:
             return number
         self._agreeing = (number, subject)
         try:
-            agree(self.transport, number, subject, self._alarm(allowed), lambda: self._failure is not None)
+            seconds = self._alarm(allowed)
+            in_time(lambda: agree(self.transport, number, subject, seconds, self._has_failed), seconds + 0.1)
         except AgreementError:
             raise
         except Exception as problem:
-            late = isinstance(problem, TransportError)
+            late = isinstance(problem, TransportError | OutOfTimeError)
             self.fail("not all ranks have joined in time" if late else f"the ranks cannot agree: {problem}")
         finally:
             self._agreeing = None
@@ -163,6 +175,9 @@ class Communicator:
         with self._lock:
             self._in_flight[number] = running
         return running
+
+    def _has_failed(self) -> bool:
+        return self._failure is not None
 
     def _alarm(self, allowed: float) -> float:
         """When to sound the alarm, so that everybody has raised when the deadline comes."""

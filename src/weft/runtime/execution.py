@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from threading import Condition, Event, Lock
 
 import torch
@@ -120,6 +121,7 @@ class Execution:
         self._missing = [len(message.after) for message in program.outgoing]
         self._sends: list[Pending | None] = [None] * len(program.outgoing)
         self._working = max(1, len(self.channels))
+        self._stream = torch.cuda.current_stream(flat.device) if flat.is_cuda else None
         self._stopped = False
 
     def run(self, pool: ThreadPool, here: bool) -> None:
@@ -152,14 +154,16 @@ class Execution:
 
     def _guarded(self, channel: IncomingChannel | None) -> None:
         try:
-            if channel is not None:
-                self._receive(channel)
-            with self._lock:
-                self._working -= 1
-                last = self._working == 0
-            if last:
-                self._drain()
-                self._end(None)
+            # On a GPU everything happens on the stream of whoever launched it.
+            with torch.cuda.stream(self._stream) if self._stream is not None else nullcontext():
+                if channel is not None:
+                    self._receive(channel)
+                with self._lock:
+                    self._working -= 1
+                    last = self._working == 0
+                if last:
+                    self._drain()
+                    self._end(None)
         except StoppedError:
             pass
         except Exception as error:

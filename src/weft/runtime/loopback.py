@@ -12,7 +12,7 @@ from threading import Event, Lock
 
 import torch
 
-from weft.runtime.transport import TransportError
+from weft.runtime.transport import Pending, TransportError
 
 Channel = tuple[int, int, int]
 """source, destination, tag"""
@@ -94,12 +94,12 @@ class LoopbackTransport:
         self._hub = hub
         self.rank, self.size, self.board = rank, hub.size, hub
 
-    def send(self, tensor: torch.Tensor, peer: int, tag: int) -> _Half:
+    def send(self, tensor: torch.Tensor, peer: int, tag: int) -> Pending:
         half = _Half(tensor, peer)
         self._hub.join((self.rank, peer, tag), half, sends=True)
         return half
 
-    def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> _Half:
+    def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> Pending:
         half = _Half(tensor, peer)
         self._hub.join((peer, self.rank, tag), half, sends=False)
         return half

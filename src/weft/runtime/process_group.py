@@ -3,6 +3,11 @@
 The backend's own ``send`` and ``recv`` are called, which is about a tenth faster than ``isend`` and ``irecv``. Nothing is
 created: any number of schedules runs on the group that is there.
 
+NCCL ignores tags, so schedules follow one another there, and it queues what two ranks send each other in one line for
+both directions, in which a receive that is posted ahead would hold up the send behind it. So messages to lower ranks
+take a second group, made once. Waiting with a limit blocks the thread on NCCL as on gloo. (This follows NCCL's documentation;
+it has not been run on GPUs yet.)
+
 Facts about gloo that this relies on: operations of a pair and tag match in the order in which they are posted; an
 operation can be waited for once only; whoever waits in vain closes all connections of its process, which wakes every
 wait here at once and, one after the other, those of all peers.
@@ -89,7 +94,12 @@ def _keeper(group: dist.ProcessGroup) -> int | None:
 class ProcessGroupTransport:
     """A process group that exists, used by point-to-point operations alone."""
 
-    def __init__(self, group: dist.ProcessGroup | None = None, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        group: dist.ProcessGroup | None = None,
+        device: torch.device | str = "cpu",
+        downward: dist.ProcessGroup | None = None,
+    ) -> None:
         if not dist.is_available() or not dist.is_initialized():
             raise InputError("torch.distributed is not set up: call torch.distributed.init_process_group first")
         found = dist.group.WORLD if group is None else group
@@ -97,31 +107,46 @@ class ProcessGroupTransport:
         self.rank, self.size = found.rank(), found.size()
         if self.rank < 0:
             raise InputError(f"rank {dist.get_rank()} is not in the group: only its members can use it")
-        self._backend: Any = found._get_backend(torch.device(device))
-        self.keeps_tags_apart = self._backend.name() == "gloo"
+        up: Any = found._get_backend(torch.device(device))
+        self.keeps_tags_apart = up.name() == "gloo"
+        if downward is None and not self.keeps_tags_apart and self.size > 1:
+            raise InputError(
+                f"{up.name()} needs a second group of the same ranks for messages to lower ranks: give one"
+            )
+        down: Any = up if downward is None else downward._get_backend(torch.device(device))
+        self._up, self._down = up, down
         name = str(found.group_name)
         self.board = StoreBoard(found.get_group_store(), f"weft/{name}/{_transports_made[name]}", _keeper(found))
         _transports_made[name] += 1
 
     def send(self, tensor: torch.Tensor, peer: int, tag: int) -> _Work:
         try:
-            return _Work(self._backend.send([tensor], peer, FIRST_TAG + tag), peer)
+            backend = self._up if peer > self.rank else self._down
+            return _Work(backend.send([tensor], peer, FIRST_TAG + tag), peer)
         except RuntimeError as error:
             raise _transport_error(peer, error) from error
 
     def receive(self, tensor: torch.Tensor, peer: int, tag: int) -> _Work:
         try:
-            return _Work(self._backend.recv([tensor], peer, FIRST_TAG + tag), peer)
+            backend = self._up if peer < self.rank else self._down
+            return _Work(backend.recv([tensor], peer, FIRST_TAG + tag), peer)
         except RuntimeError as error:
             raise _transport_error(peer, error) from error
 
     def abort(self) -> None:
+        for backend in {id(backend): backend for backend in (self._up, self._down)}.values():
+            if self.keeps_tags_apart:
+                self._close_connections(backend)
+            else:
+                backend.abort()
+
+    def _close_connections(self, backend: Any) -> None:
         """Wait in vain for a message that nobody sends: see above. A closed connection says so at once: try the next."""
         for peer in range(self.size):
             if peer == self.rank:
                 continue
             with contextlib.suppress(RuntimeError):
-                nothing = self._backend.recv([torch.empty(1)], peer, ABORT_TAG)
+                nothing = backend.recv([torch.empty(1)], peer, ABORT_TAG)
                 try:
                     nothing.wait(timedelta(milliseconds=1))
                 except RuntimeError as error:
