@@ -107,6 +107,8 @@ class Execution:
         self.program, self.tag, self.seconds = program, tag, seconds
         self.begun = time.monotonic()
         self.done = Event()
+        self.ended = 0.0
+        """when; 0 until then"""
         self.succeeded = False
         self.channels = [
             IncomingChannel(peer, [program.incoming[i] for i in ids], flat, scratch)
@@ -123,6 +125,7 @@ class Execution:
         self._working = max(1, len(self.channels))
         self._stream = torch.cuda.current_stream(flat.device) if flat.is_cuda else None
         self._stopped = False
+        self._afterwards: list[Callable[[], None]] = []
 
     def run(self, pool: ThreadPool, here: bool) -> None:
         """Start. With ``here``, the calling thread works on one of the channels until its end."""
@@ -147,6 +150,14 @@ class Execution:
     def stop(self) -> None:
         """Give up: somebody else's failure is the reason."""
         self._end(StoppedError())
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        """Call this when it has ended, on the thread that ended it; at once if it has. It must not raise."""
+        with self._lock:
+            if not self.done.is_set():
+                self._afterwards.append(call)
+                return
+        call()
 
     def left(self) -> float:
         """The seconds until the deadline."""
@@ -177,7 +188,12 @@ class Execution:
             self.succeeded = error is None
             self._changed.notify_all()
         self._on_end(self, error)
-        self.done.set()
+        with self._lock:
+            self.ended = time.monotonic()
+            self.done.set()
+            calls, self._afterwards = self._afterwards, []
+        for call in calls:
+            call()
 
     def _receive(self, channel: IncomingChannel) -> None:
         ids = self.program.sources[channel.peer]

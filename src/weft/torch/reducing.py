@@ -1,9 +1,4 @@
-"""Weft in a training script: ``import weft.torch as wt``.
-
-wt.all_reduce(tensor, plan)                        # in place, the average of all ranks
-work = wt.all_reduce(tensor, plan, async_op=True)
-work.wait()
-"""
+"""all_reduce: a plan or a schedule, executed on the process group that is there."""
 
 from __future__ import annotations
 
@@ -22,8 +17,6 @@ from weft.schedule import Schedule
 if TYPE_CHECKING:
     from weft.network import Network
     from weft.planning import Plan
-
-__all__ = ["all_reduce", "communicator", "plan"]
 
 _communicators: dict[tuple[dist.ProcessGroup, str], Communicator] = {}
 
