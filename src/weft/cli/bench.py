@@ -20,7 +20,7 @@ from weft.units import parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     from weft.network import Network
-    from weft.planning import Plan
+    from weft.planning import Costs, Plan
     from weft.runtime.measuring import Measured
 
 
@@ -51,14 +51,16 @@ def run(args: argparse.Namespace) -> None:
 
 def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks: bool) -> list[Measured]:
     import weft.torch as wt
+    from weft.runtime.costs import measured_costs
     from weft.runtime.handing import agreed_plan
     from weft.runtime.measuring import measured
 
     network = None if args.plan else _network(args)
+    costs = measured_costs(wt.communicator())
     found = []
     with progress("measuring") as report:
         for number, size in enumerate(sizes):
-            plan = agreed_plan(lambda size=size: _plan(args, network, size, seconds))  # type: ignore[misc]
+            plan = agreed_plan(lambda size=size: _plan(args, network, size, seconds, costs))  # type: ignore[misc]
             if speaks:
                 report(number, len(sizes))
             found.append(measured(wt.communicator(), plan, args.repeat))
@@ -93,7 +95,7 @@ def _network(args: argparse.Namespace) -> Network:
     return probe().network
 
 
-def _plan(args: argparse.Namespace, network: Network | None, size: int, seconds: float) -> Plan:
+def _plan(args: argparse.Namespace, network: Network | None, size: int, seconds: float, costs: Costs) -> Plan:
     """On rank 0: the plan that is to be executed."""
     from weft.bounds import bound
     from weft.planning import Plan, plan
@@ -104,10 +106,13 @@ def _plan(args: argparse.Namespace, network: Network | None, size: int, seconds:
     if args.collective:
         schedule = collective_of(args.collective, [], network)
         least = bound(network, size)
-        seconds = simulate(schedule, network, size).seconds
+        predicted = simulate(
+            schedule, network, size, message_seconds=costs.message_seconds,
+            add_seconds_per_byte=costs.add_seconds_per_byte,
+        )  # fmt: skip
         why = f"{args.collective} was asked for"
-        return Plan(network, size, schedule, args.collective, 1, seconds, least.seconds, why, schedule)
-    return plan(network, size, seconds=seconds)
+        return Plan(network, size, schedule, args.collective, 1, predicted.seconds, least.seconds, why, schedule)
+    return plan(network, size, seconds=seconds, costs=costs)
 
 
 def _print(found: list[Measured], as_json: bool) -> None:

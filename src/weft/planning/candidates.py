@@ -18,6 +18,7 @@ from weft.network import Network
 from weft.ordering import pipelined
 from weft.packing.fair import fair_packings
 from weft.packing.pack import Packing
+from weft.planning.costs import Costs
 from weft.proof import verify
 from weft.schedule import Schedule
 from weft.simulation import Simulation, link_loads, simulate
@@ -47,9 +48,10 @@ Cut = Callable[[Schedule, int], Schedule]
 class Race:
     """The candidates of one plan, and the best so far."""
 
-    def __init__(self, network: Network, nbytes: float, deadline: float) -> None:
+    def __init__(self, network: Network, nbytes: float, deadline: float, costs: Costs) -> None:
         self.network = network
         self.nbytes = nbytes
+        self.costs = costs
         self.deadline = deadline
         self.candidates: list[Candidate] = []
         self.best: Candidate | None = None
@@ -92,7 +94,10 @@ class Race:
             return self.best is not None and (now > far or time.monotonic() > self.deadline)
 
         try:
-            return simulate(schedule, self.network, self.nbytes, stop=stop)
+            return simulate(
+                schedule, self.network, self.nbytes, stop=stop, message_seconds=self.costs.message_seconds,
+                add_seconds_per_byte=self.costs.add_seconds_per_byte,
+            )  # fmt: skip
         except SimulationError:
             return None
 

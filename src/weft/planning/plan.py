@@ -15,6 +15,7 @@ from weft.network import Network, full_mesh
 from weft.ordering import pipelined
 from weft.packing.pack import Packing, packings
 from weft.planning.candidates import Candidate, Race, collectives_by_promise, enter_forests
+from weft.planning.costs import Costs
 from weft.proof import verify
 from weft.schedule import Schedule
 from weft.simulation import simulate
@@ -64,11 +65,17 @@ class Plan:
 
 
 def plan(
-    network: Network, nbytes: float, *, seconds: float = 10.0, progress: Callable[[int, int], None] | None = None
+    network: Network,
+    nbytes: float,
+    *,
+    seconds: float = 10.0,
+    costs: Costs | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
     """The best of all collectives and of packed forests, as simulated, found in about so many seconds.
 
-    A third of the time is kept for forests, if no collective comes close to the bound before.
+    A third of the time is kept for forests, if no collective comes close to the bound before. ``costs`` are those of messages
+    and of adding, where they are known; the bound does without them.
     """
     if not nbytes >= 1:
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")
@@ -79,7 +86,7 @@ def plan(
     entries = list(collectives_by_promise(network, nbytes))
     # Making the schedules takes what it takes; the time is for simulating them.
     begun = time.monotonic()
-    race = Race(network, nbytes, begun + 0.7 * seconds)
+    race = Race(network, nbytes, begun + 0.7 * seconds, costs or Costs())
     for i, (name, schedule) in enumerate(entries):
         if progress is not None:
             progress(i, len(entries) + 1)

@@ -43,6 +43,7 @@ def simulate(
     channel: Channel = "stream",
     rtt_weights: bool = False,
     add_seconds_per_byte: float = 0.0,
+    message_seconds: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[float], bool] | None = None,
 ) -> Simulation:
@@ -51,11 +52,12 @@ def simulate(
     ``channel`` says how transfers from one worker to another follow each other. ``"stream"``: one after the other, and the
     next begins when the last byte of the one before has left, as on a connection. ``"blocking"``: when it has arrived, as
     if each waited for an answer. ``"shared"``: all that are ready share the route, as if each had its own connection.
-    ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``progress`` is called
+    ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``message_seconds`` is what a
+    message costs whatever its size: its channel is busy for so much longer. ``progress`` is called
     now and then with the number of transfers done and of all; ``stop`` with the simulated time, and if it says so the
     simulation ends with a ``SimulationError``.
     """
-    _check(schedule, network, nbytes, channel, add_seconds_per_byte)
+    _check(schedule, network, nbytes, channel, add_seconds_per_byte, message_seconds)
     conditions = conditions or Conditions()
     pairs, channel_pair, order, starts = _channels(schedule, channel)
     parts = _reordered(entries(schedule), order)
@@ -70,7 +72,10 @@ def simulate(
     sources = pairs[0][channel_pair]
     latency = routes.latency[channel_pair]
     streams = channel == "stream"
-    work = _work(schedule, network, nbytes, parts, sources, latency, starts, order, streams, add_seconds_per_byte)
+    sizes = schedule.transfer_bytes(nbytes)[order]
+    if message_seconds > 0:
+        sizes = sizes + message_seconds * _slowest_links(network, routes)[np.repeat(channel_pair, np.diff(starts))]
+    work = _work(schedule, network, sizes, parts, sources, latency, starts, order, streams, add_seconds_per_byte)
     events = conditions.events(network, len(channel_pair))
     record, seconds = _run(
         work, events, routes, flow_route, weight, network, len(parts.write_start) - 1, progress, stop
@@ -81,7 +86,9 @@ def simulate(
     return Simulation(schedule, network, nbytes, seconds, *times, record.limiter[back], channel)
 
 
-def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, add_cost: float) -> None:
+def _check(
+    schedule: Schedule, network: Network, nbytes: float, channel: str, add_cost: float, message_cost: float
+) -> None:
     if schedule.workers != len(network.workers):
         raise InputError(
             f"the schedule is for {schedule.workers} workers, but {network.name!r} has {len(network.workers)}"
@@ -92,6 +99,8 @@ def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, ad
         raise InputError(f"the channel {channel!r} is unknown: use stream, blocking or shared")
     if not (math.isfinite(add_cost) and add_cost >= 0):
         raise InputError(f"an adding cost of {add_cost} seconds per byte is not possible: it must be 0 or more")
+    if not (math.isfinite(message_cost) and message_cost >= 0):
+        raise InputError(f"a cost of {message_cost} seconds per message is not possible: it must be 0 or more")
 
 
 def _channels(
@@ -108,6 +117,12 @@ def _channels(
     return pairs, np.arange(len(found)), np.argsort(of, kind="stable"), starts
 
 
+def _slowest_links(network: Network, routes: Routes) -> np.ndarray:
+    """The bandwidth of the slowest link of every route."""
+    slowest: np.ndarray = np.minimum.reduceat(network.graph.bandwidth[routes.links], routes.start[:-1])
+    return slowest
+
+
 def _weights(routes: Routes, by_round_trip: bool) -> np.ndarray:
     if not by_round_trip:
         return np.ones(len(routes.latency))
@@ -116,14 +131,14 @@ def _weights(routes: Routes, by_round_trip: bool) -> np.ndarray:
 
 
 def _work(
-    schedule: Schedule, network: Network, nbytes: float, parts: Entries, sources: np.ndarray, latency: np.ndarray,
+    schedule: Schedule, network: Network, sizes: np.ndarray, parts: Entries, sources: np.ndarray, latency: np.ndarray,
     starts: np.ndarray, order: np.ndarray, streams: bool, add_cost: float,
 ) -> Work:  # fmt: skip
     by_source_start = np.zeros(len(network.workers) + 1, dtype=np.int64)
     np.cumsum(np.bincount(sources, minlength=len(network.workers)), out=by_source_start[1:])
     return Work(
         parts.start, parts.read, parts.written, parts.needs, parts.write_start, parts.writes,
-        schedule.transfer_bytes(nbytes)[order], (schedule.op == REDUCE)[order], starts.astype(np.int64),
+        sizes, (schedule.op == REDUCE)[order], starts.astype(np.int64),
         sources.astype(np.int32), np.ascontiguousarray(latency), by_source_start,
         np.argsort(sources, kind="stable").astype(np.int32), len(schedule.chunk_weights), streams, float(add_cost),
     )  # fmt: skip

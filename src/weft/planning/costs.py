@@ -1,0 +1,19 @@
+"""Costs: what executing a schedule takes beside what its bytes take on the links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one message and one added byte take, in seconds. Without them, segments are free and plans have too many."""
+
+    message_seconds: float = 0.0
+    add_seconds_per_byte: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.message_seconds < 10 and 0 <= self.add_seconds_per_byte < 1):
+            raise InputError(f"{self} is not possible: costs are seconds, 0 or more")

@@ -1,0 +1,60 @@
+"""What a message and an addition cost on these machines, measured by executing: all ranks at once, as in a training step."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from weft.collectives import ring
+from weft.network import full_mesh
+from weft.planning import Costs
+from weft.runtime.communicator import Communicator
+from weft.schedule import Schedule
+
+SEGMENTS = 16
+ADDED = 1 << 20
+"""Elements of the tensors that are added."""
+TURNS = 5
+
+
+def measured_costs(communicator: Communicator, group: dist.ProcessGroup | None = None) -> Costs:
+    """The costs on the slowest rank; every rank gets the same. Takes well under a second on an idle machine.
+
+    A ring of tiny segments has nearly nothing to carry, so what it takes is its messages. They are pipelined, as those of a
+    plan are: a message that waits for nobody costs less than half a round trip.
+    """
+    ranks = communicator.transport.size
+    if ranks == 1:
+        return Costs()
+    schedule = ring(full_mesh(ranks)).segmented(SEGMENTS)
+    tiny = torch.zeros(ranks * SEGMENTS)
+    messages = 2 * (ranks - 1) * SEGMENTS
+    found = torch.tensor([_message_seconds(communicator, schedule, tiny, messages, group), _add_seconds()])
+    dist.all_reduce(found, dist.ReduceOp.MAX, group)
+    return Costs(float(found[0]), float(found[1]))
+
+
+def _message_seconds(
+    communicator: Communicator, schedule: Schedule, tiny: torch.Tensor, messages: int, group: dist.ProcessGroup | None
+) -> float:
+    times = []
+    for turn in range(TURNS + 1):
+        dist.barrier(group)
+        begun = time.perf_counter()
+        communicator.launch(schedule, tiny, "sum", here=True).wait()
+        if turn:  # the first one connects
+            times.append((time.perf_counter() - begun) / messages)
+    return median(times)
+
+
+def _add_seconds() -> float:
+    a, b = torch.zeros(ADDED), torch.ones(ADDED)
+    times = []
+    for _ in range(TURNS):
+        begun = time.perf_counter()
+        a.add_(b)
+        times.append(time.perf_counter() - begun)
+    return median(times) / a.nbytes
