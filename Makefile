@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help test demo lint format check bench golden clean
+.PHONY: help train test demo lint format check bench golden clean
 
 help:
+	@echo "make train   set up and train on handwritten digits with 4 workers on this machine"
 	@echo "make test    set up and run the tests"
 	@echo "make demo    set up and compare every collective on an example network"
 	@echo "make lint    ruff and mypy"
@@ -17,8 +18,11 @@ help:
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Weft needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
 	@touch $@
+
+train: $(READY)
+	$(BIN)/weft train examples/digits.toml --workers 4 --fresh
 
 test: $(READY)
 	$(BIN)/python -m pytest

@@ -23,6 +23,7 @@ VERBS = {
     "show": "a network, a plan or a trace as text or as a picture",
     "emulate": "a command as every worker of a network, on this machine",
     "bench": "measured all-reduces: a plan, the bound, and the backend's own",
+    "train": "a model on several workers, as a file says",
     "reproduce": "a paper's figures: the paper's number beside ours",
 }
 

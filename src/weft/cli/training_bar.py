@@ -1,0 +1,66 @@
+"""How a training goes: a line for every evaluation, and below them a bar, on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from weft.cli.output import print_line
+
+if TYPE_CHECKING:
+    from weft.training import Config
+    from weft.training.metrics import StepRecord
+
+WIDTH = 24
+REDRAW_SECONDS = 0.1
+
+
+class TrainingBar:
+    """Shows loss, accuracy, samples per second and the share of time in communication."""
+
+    def __init__(self, config: Config, quiet: bool) -> None:
+        self._config, self._quiet = config, quiet
+        self._on_terminal = sys.stderr.isatty()
+        self._shown = 0
+        self._drawn = 0.0
+        self._accuracy: float | None = None
+        self._samples, self._seconds, self._communication = 0, 0.0, 0.0
+
+    def note(self, text: str) -> None:
+        self.clear()
+        sys.stderr.write(f"weft train: {text}\n")
+
+    def stepped(self, record: StepRecord, share: float) -> None:
+        self._samples += record.samples
+        self._seconds += record.seconds
+        self._communication += record.communication_seconds
+        if record.accuracy is not None:
+            self._accuracy = record.accuracy
+            self.clear()
+            if not self._quiet:
+                print_line(f"epoch {record.epoch}/{self._config.training.epochs}  {self._numbers(record)}")
+                sys.stdout.flush()
+            self._samples, self._seconds, self._communication = 0, 0.0, 0.0
+        elif self._on_terminal and time.monotonic() - self._drawn > REDRAW_SECONDS:
+            self._draw(record, share)
+
+    def _draw(self, record: StepRecord, share: float) -> None:
+        filled = int(WIDTH * share)
+        text = f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%}  {self._numbers(record)}"
+        sys.stderr.write("\r" + text.ljust(self._shown))
+        sys.stderr.flush()
+        self._shown, self._drawn = len(text), time.monotonic()
+
+    def _numbers(self, record: StepRecord) -> str:
+        """Of the steps since the last evaluation."""
+        accuracy = "     -" if self._accuracy is None else f"{self._accuracy:6.2%}"
+        speed, share = self._samples / max(self._seconds, 1e-9), self._communication / max(self._seconds, 1e-9)
+        return f"loss {record.loss:.4f}  accuracy {accuracy}  {speed:,.0f} samples/s  communication {share:.0%}"
+
+    def clear(self) -> None:
+        """Leave an empty line where the bar was."""
+        if self._shown:
+            sys.stderr.write("\r" + " " * self._shown + "\r")
+            sys.stderr.flush()
+            self._shown = 0

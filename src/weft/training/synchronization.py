@@ -1,0 +1,68 @@
+"""The model with gradients that are synchronized, by the plan that the training file names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from torch import nn
+
+from weft.collectives import COLLECTIVES
+from weft.errors import InputError
+from weft.network import Network, full_mesh
+from weft.planning import Plan
+from weft.schedule import Schedule
+from weft.torch import Choice, DataParallel
+from weft.training.config import Config
+
+NETWORK = "WEFT_NETWORK"
+"""where weft emulate says which network this is"""
+
+
+def synchronized(module: nn.Module, config: Config, world: int, chosen_before: str | None) -> DataParallel:
+    """The model, wrapped. What was chosen before an interruption is taken again, where it is for as many workers.
+
+    Running averages of batch normalization are not exchanged in every step: evaluation and checkpoints average them.
+    """
+    if chosen_before is not None:
+        choice = Choice.parse(chosen_before)
+        if all(isinstance(way, str) or workers_of(way) == world for _, way in choice.ways):
+            return DataParallel(module, choice, bucket_bytes=config.plan.bucket_bytes, broadcast_buffers=False)
+    name, network = config.plan.plan, network_of(config, world)
+    bucket_bytes = config.plan.bucket_bytes
+    if name in ("auto", "backend"):
+        return DataParallel(module, name, network=network, bucket_bytes=bucket_bytes, broadcast_buffers=False)
+    return DataParallel(module, _given(config, network, world), bucket_bytes=bucket_bytes, broadcast_buffers=False)
+
+
+def workers_of(way: Plan | Schedule) -> int:
+    return way.workers if isinstance(way, Schedule) else way.schedule.workers
+
+
+def _given(config: Config, network: Network | None, world: int) -> Plan | Schedule:
+    """The plan of a file, or the schedule of a collective."""
+    name = config.plan.plan
+    if name.endswith(".json"):
+        return Plan.load(config.beside(name))
+    # A collective that asks nothing of the network is the same on any.
+    return COLLECTIVES[name.replace("_", "-")](full_mesh(world) if network is None else network)
+
+
+def network_of(config: Config, world: int) -> Network | None:
+    """The network among the workers: the file's, or that of the emulation, or None: then it must be measured.
+
+    Workers that take no part have no rank; they are switches to the others.
+    """
+    path = config.plan.network and config.beside(config.plan.network)
+    found = path or (Path(os.environ[NETWORK]) if os.environ.get(NETWORK) else None)
+    if found is None:
+        return None
+    network = Network.load(found)
+    if network.inactive:
+        active = tuple(network.workers[rank] for rank in network.active)
+        switches = (*network.switches, *network.inactive)
+        network = replace(network, workers=active, switches=switches, inactive=(), regions=None)
+    if len(network.workers) != world:
+        raise InputError(f"plan.network: {found} has {len(network.workers)} active workers, and {world} train")
+    return network
