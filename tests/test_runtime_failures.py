@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -177,20 +178,73 @@ def test_the_deadline_follows_what_was_measured() -> None:
     deadlines.took(key, 0.5)
     assert deadlines.allowed(key) == 5.0
     assert deadlines.allowed(("digest", 101)) == 60.0
+    assert deadlines.term(key, 0.0, timeout=3.0).period == math.inf, "an explicit timeout asks nobody"
+    assert deadlines.term(key, 0.0, timeout=3.0).limit < 3.0
     for _ in range(100):
         deadlines.took(key, 0.01)
     assert deadlines.allowed(key) == 1.0, "one slow execution is forgotten after a while"
 
 
 def test_measured_times_set_the_deadline_of_the_next_execution() -> None:
-    deadlines = Deadlines(floor=0.8, first=20.0, factor=1.0)
+    deadlines = Deadlines(floor=3.2, first=60.0, factor=1.0)
     with communicators(4, {1: Faults(hang_after=60)}, deadlines) as everybody:
         work = lambda rank: everybody[rank].launch(RING, torch.ones(40), here=True).wait()  # noqa: E731
         assert on_every_rank(4, work) == [None] * 4
         begun = time.monotonic()
         while not any(on_every_rank(4, work)):
             pass
-        assert 0.3 < time.monotonic() - begun < 5, "the first deadline was used, or none"
+        assert 1.0 < time.monotonic() - begun < 10, "the first deadline was used, or none"
+
+
+def test_a_rank_that_is_late_but_alive_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    deadlines = Deadlines(floor=3.2, first=20.0, factor=1.0, late=20.0)
+    with communicators(3, deadlines=deadlines) as everybody:
+        schedule = ring(full_mesh(3))
+
+        def work(rank: int) -> None:
+            for elements in (9, 9, 10):  # the last one needs an agreement first
+                if rank == 1 and everybody[rank].deadlines.allowed((schedule.digest, 36)) < 20:
+                    time.sleep(2.6)
+                everybody[rank].launch(schedule, torch.ones(elements)).wait()
+
+        assert on_every_rank(3, work) == [None] * 3
+    assert "rank 1 alive, but not there yet" in caplog.text
+
+
+def test_a_rank_that_is_late_for_too_long_is_named() -> None:
+    deadlines = Deadlines(floor=3.2, first=20.0, factor=1.0, late=3.4)
+    with communicators(3, deadlines=deadlines) as everybody:
+        work = lambda rank: everybody[rank].launch(ring(full_mesh(3)), torch.ones(9)).wait()  # noqa: E731
+        assert on_every_rank(3, work) == [None] * 3
+        begun = time.monotonic()
+        errors = on_every_rank(2, work)
+        assert 2.5 < time.monotonic() - begun < 8
+        assert all(isinstance(error, PeerError) and error.not_joined == (2,) for error in errors)
+
+
+def test_ranks_that_have_all_joined_and_do_not_get_on_have_failed() -> None:
+    deadlines = Deadlines(floor=3.2, first=20.0, factor=1.0, late=30.0)
+    with communicators(3, {0: Faults(drop=frozenset([9]))}, deadlines) as everybody:
+        work = lambda rank: everybody[rank].launch(ring(full_mesh(3)), torch.ones(9)).wait()  # noqa: E731
+        begun = time.monotonic()
+        while not any(errors := on_every_rank(3, work)):
+            pass
+        assert time.monotonic() - begun < 10
+        assert all(error is None or (isinstance(error, PeerError) and error.culprits == (0, 1)) for error in errors)
+
+
+def test_a_board_that_hangs_does_not_keep_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines = Deadlines(floor=3.2, first=20.0, factor=1.0, late=30.0)
+    with communicators(2, {1: Faults(hang_after=30)}, deadlines) as everybody:
+        work = lambda rank: everybody[rank].launch(ring(full_mesh(2)), torch.ones(9)).wait()  # noqa: E731
+        assert on_every_rank(2, work) == [None, None]
+        monkeypatch.setattr(type(everybody[0].transport.board), "read", lambda *_: time.sleep(20))
+        begun = time.monotonic()
+        while not any(errors := on_every_rank(2, work)):
+            pass
+        assert time.monotonic() - begun < 10
+    assert isinstance(errors[0], PeerError)
+    assert "the store that the ranks share does not answer" in str(errors[0])
 
 
 def test_reports_can_be_read_back() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from threading import Lock
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,11 +20,12 @@ import torch
 from weft.errors import AgreementError, ExecutionError, InputError
 from weft.runtime.agreement import agree, shared, subject_key
 from weft.runtime.contribution import Contribution, ReduceOp, check
-from weft.runtime.deadline import Deadlines
+from weft.runtime.deadline import PATIENCE, Deadlines, Term
 from weft.runtime.execution import Execution, StoppedError
-from weft.runtime.failure import ALARM, PATIENCE, Failure
+from weft.runtime.failure import ALARM, Failure
 from weft.runtime.program import Program, program_of
 from weft.runtime.reports import report_of
+from weft.runtime.roll_call import ROLL, RollCall
 from weft.runtime.scratch import Scratch
 from weft.runtime.threads import OutOfTimeError, ThreadPool, in_time
 from weft.runtime.transport import Transport, TransportError
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from weft.planning import Plan
 
 TAGS = 1 << 16
+_log = logging.getLogger("weft")
 _pool = ThreadPool("weft-channel")
 
 
@@ -51,8 +54,9 @@ class Running:
     def wait(self) -> None:
         """Return when the tensor holds the result; raise ``PeerError`` if that cannot be, within the deadline."""
         execution = self.execution
-        if not execution.done.wait(max(0.0, execution.left()) + 0.1):
-            self._communicator.fail(f"not finished after {monotonic() - execution.begun:.1f} s")
+        if not execution.done.wait(max(0.0, execution.term.left()) + 0.1):
+            self._communicator.fail(f"not finished after {execution.term.passed():.1f} s")
+            execution.done.wait(execution.term.patience)
         if not execution.succeeded:
             raise self._communicator.error()
 
@@ -70,7 +74,11 @@ class Communicator:
         self._agreeing: tuple[int, str] | None = None
         self._in_flight: dict[int, Running] = {}
         self._failure: Failure | None = None
-        self._patience = PATIENCE
+        self._terms: dict[int, Term] = {}
+        """of all executions that were launched and have not ended"""
+        self._term = Term(PATIENCE, 0.0)
+        self._roll_call = RollCall(transport, lambda: self._launched)
+        self._board_answers = True
         self._watch: Watch | None = None
         _living.add(self)
 
@@ -92,15 +100,15 @@ class Communicator:
         program = program_of(schedule, self.transport.rank, tensor.numel())
         key = (schedule.digest, tensor.nbytes)
         predicted = 0.0 if isinstance(what, Schedule) else what.seconds * max(1.0, tensor.nbytes / what.nbytes)
-        allowed = self.deadlines.allowed(key, predicted) if timeout is None else timeout
+        term = self.deadlines.term(key, predicted, timeout)
         share = None if weights is None else tuple(map(float, weights))
         subject = subject_of(schedule, tensor, op, share)
-        number = self._joined(subject, allowed)
+        number = self._joined(subject, term)
         if not self.transport.keeps_tags_apart:
             for earlier in list(self._in_flight.values()):
                 earlier.wait()
         contribution = Contribution(tensor, program, op, share)
-        running = self._started(program, contribution, number, subject, allowed)
+        running = self._started(program, contribution, number, subject, term)
         running.execution.run(_pool, here)
         return running
 
@@ -126,21 +134,26 @@ class Communicator:
         if timeout is not None and not timeout > 0:
             raise InputError(f"a timeout of {timeout} s is not possible: it must be more than 0")
 
-    def _joined(self, subject: str, allowed: float) -> int:
+    def _joined(self, subject: str, term: Term) -> int:
         """The number of the next execution, when all ranks agree on it."""
         with self._lock:
             self._launched += 1
             number = self._launched
-            self._patience = min(PATIENCE, allowed / 2)  # so that the others are heard within the deadline
+            if number == 1:
+                term.period = math.inf  # the others may not be there yet to answer
             if self._watch is None and self.transport.size > 1:
                 self._watch = Watch(self._look, self.transport.size)
+            self._terms[number] = term
+            self._term = term
         if subject in self._agreed or self.transport.size == 1:
             return number
         self._agreeing = (number, subject)
         try:
-            seconds = self._alarm(allowed)
-            in_time(lambda: agree(self.transport, number, subject, seconds, self._has_failed), seconds + 0.1)
+            in_time(
+                lambda: agree(self.transport, number, subject, term.left(), self._has_failed), max(0, term.left()) + 0.1
+            )
         except AgreementError:
+            self._terms.pop(number)
             raise
         except Exception as problem:
             late = isinstance(problem, TransportError | OutOfTimeError)
@@ -152,25 +165,26 @@ class Communicator:
         self._agreed.add(subject)
         return number
 
-    def _started(
-        self, program: Program, contribution: Contribution, number: int, subject: str, allowed: float
-    ) -> Running:
+    def _started(self, program: Program, contribution: Contribution, number: int, subject: str, term: Term) -> Running:
         """An execution that is known to be in flight."""
         key = (program.schedule.digest, contribution.flat.nbytes)
 
-        def ended(execution: Execution, error: Exception | None) -> None:
+        def ended(execution: Execution, error: Exception | None) -> bool:
             if error is None:
-                contribution.settle()
-                self.deadlines.took(key, monotonic() - execution.begun)
-            elif not isinstance(error, StoppedError):
+                try:
+                    contribution.settle()
+                    self.deadlines.took(key, term.passed())
+                except Exception as problem:
+                    error = problem
+            if error is not None and not isinstance(error, StoppedError):
                 closed = [error.peer] if isinstance(error, TransportError) and not error.late else []
                 self.fail(_cause(error, execution), closed)
             with self._lock:
                 self._in_flight.pop(number, None)
+                self._terms.pop(number, None)
+            return error is None
 
-        execution = Execution(
-            program, contribution.flat, self.transport, number % TAGS, self.scratch, self._alarm(allowed), ended
-        )
+        execution = Execution(program, contribution.flat, self.transport, number % TAGS, self.scratch, term, ended)
         running = Running(self, execution, number, subject)
         with self._lock:
             self._in_flight[number] = running
@@ -178,10 +192,6 @@ class Communicator:
 
     def _has_failed(self) -> bool:
         return self._failure is not None
-
-    def _alarm(self, allowed: float) -> float:
-        """When to sound the alarm, so that everybody has raised when the deadline comes."""
-        return 0.97 * allowed - self._patience
 
     def fail(self, cause: str, lost: Sequence[int] = ()) -> None:
         """Give up on the transport: tell the others, and end everything that is in flight. Once only."""
@@ -193,7 +203,7 @@ class Communicator:
             number, subject = (running.number, running.subject) if running else self._agreeing or (None, "nothing")
             execution = running.execution if running else None
             report = report_of(self.transport.rank, self._launched, number, subject, execution, lost)
-            self._failure = Failure(self.transport, report, cause, self._patience)
+            self._failure = Failure(self.transport, report, cause, self._term.patience)
         self._failure.announce()
         for _, other in flying:
             other.execution.stop()
@@ -211,30 +221,54 @@ class Communicator:
             self._watch.end()
 
     def _look(self) -> bool:
-        """Has another rank failed, or has an execution that nobody waits for run out of time? False ends the watch."""
-        if self._failure is not None:
-            return False
-        late = [running for running in list(self._in_flight.values()) if running.execution.left() < -0.5]
-        if late:
-            self.fail(f"not finished after {late[0].execution.seconds:.1f} s")
-            return False
-        flying = list(self._in_flight.values())
-        try:
-            alarm, *subjects = self.transport.board.read([ALARM, *(subject_key(running.number) for running in flying)])
-        except Exception:
-            return False
-        if alarm is not None:
-            self.fail(f"rank {alarm} has reported a failure")
-        elif any(text not in (None, running.subject) for text, running in zip(subjects, flying, strict=True)):
-            self.fail("another rank is about to execute something else")
+        """One look of the watch, at the clock and at the board. False ends the watch."""
+        terms = sorted(self._terms.items())
+        over = [term for _, term in terms if term.left() < -0.5]  # whoever waits for it notices it before
+        due = [(number, term) for number, term in terms if term.is_due()]
+        if over:
+            self.fail(f"not finished after {over[0].passed():.1f} s")
+        elif due:
+            self._call_the_roll(*due[0])
+        elif self._board_answers:
+            try:
+                in_time(self._read_board, PATIENCE)
+            except Exception:
+                self._board_answers = False  # what is overdue will show whether that matters
         if self._failure is not None:
             self.error()  # listen now, not when somebody asks here: the others may have left by then
         return self._failure is None
 
+    def _read_board(self) -> None:
+        flying = list(self._in_flight.values())
+        keys = [ALARM, ROLL, *(subject_key(running.number) for running in flying)]
+        alarm, asked, *subjects = self.transport.board.read(keys)
+        self._roll_call.answer(asked)
+        if alarm is not None:
+            self.fail(f"rank {alarm} has reported a failure")
+        elif any(text not in (None, running.subject) for text, running in zip(subjects, flying, strict=True)):
+            self.fail("another rank is about to execute something else")
+
+    def _call_the_roll(self, number: int, term: Term) -> None:
+        """An execution takes longer than measured times allow: fail, unless all are alive and some are only late."""
+        question = f"{number}/{term.calls}"
+        term.calls += 1
+        try:
+            heard = in_time(lambda: self._roll_call.hold(question, term.patience), term.patience + 0.5)
+        except Exception:
+            heard = {}
+        late = [rank for rank, launched in heard.items() if launched < number]
+        if number in self._terms and (len(heard) < self.transport.size or not late):
+            self.fail(f"not finished after {term.passed():.1f} s")
+        elif late:
+            names = ", ".join(map(str, late))
+            _log.warning(
+                "execution %d waits for %.0f s: rank %s alive, but not there yet", number, term.passed(), names
+            )
+
 
 def _cause(error: Exception, execution: Execution) -> str:
     if isinstance(error, TransportError):
-        after = f"after {monotonic() - execution.begun:.1f} s"
+        after = f"after {execution.term.passed():.1f} s"
         if error.late:
             return f"no answer from rank {error.peer} {after}"
         return f"{error.reason} by rank {error.peer} {after}"

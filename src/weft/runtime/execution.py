@@ -23,6 +23,7 @@ from threading import Condition, Event, Lock
 
 import torch
 
+from weft.runtime.deadline import Term
 from weft.runtime.program import Incoming, Program
 from weft.runtime.scratch import Scratch, slots_for
 from weft.runtime.threads import ThreadPool
@@ -101,10 +102,10 @@ class Execution:
         transport: Transport,
         tag: int,
         scratch: Scratch,
-        seconds: float,
-        on_end: Callable[[Execution, Exception | None], None],
+        term: Term,
+        on_end: Callable[[Execution, Exception | None], bool],
     ) -> None:
-        self.program, self.tag, self.seconds = program, tag, seconds
+        self.program, self.tag, self.term = program, tag, term
         self.begun = time.monotonic()
         self.done = Event()
         self.ended = 0.0
@@ -159,10 +160,6 @@ class Execution:
                 return
         call()
 
-    def left(self) -> float:
-        """The seconds until the deadline."""
-        return self.begun + self.seconds - time.monotonic()
-
     def _guarded(self, channel: IncomingChannel | None) -> None:
         try:
             # On a GPU everything happens on the stream of whoever launched it.
@@ -185,13 +182,14 @@ class Execution:
             if self._stopped:
                 return
             self._stopped = True
-            self.succeeded = error is None
             self._changed.notify_all()
-        self._on_end(self, error)
-        with self._lock:
-            self.ended = time.monotonic()
-            self.done.set()
-            calls, self._afterwards = self._afterwards, []
+        try:
+            self.succeeded = self._on_end(self, error)
+        finally:
+            with self._lock:
+                self.ended = time.monotonic()
+                self.done.set()
+                calls, self._afterwards = self._afterwards, []
         for call in calls:
             call()
 
@@ -200,7 +198,7 @@ class Execution:
         for i, message in zip(ids, channel.messages, strict=True):
             channel.post_ahead(self._transport, self.tag)
             pending, arrived, slot = channel.posted.popleft()
-            pending.wait(self.left())
+            pending.wait(self.term.left())
             if not message.direct:
                 self._await_turn(channel, message)
                 target = self._flat[message.start : message.stop]
@@ -226,17 +224,17 @@ class Execution:
                 self._await(lambda o=o: self._sends[o] is not None, channel)  # type: ignore[misc]
             send = self._sends[o]
             assert send is not None
-            send.wait(self.left())
+            send.wait(self.term.left())
 
     def _await(self, happened: Callable[[], bool], channel: IncomingChannel) -> None:
         with self._changed:
             self._watched += 1
-            in_time = self._changed.wait_for(lambda: self._stopped or happened(), max(0.0, self.left()))
+            in_time = self._changed.wait_for(lambda: self._stopped or happened(), max(0.0, self.term.left()))
             self._watched -= 1
             if self._stopped:
                 raise StoppedError
         if not in_time:
-            raise TransportError(channel.peer, f"no turn in {self.seconds:.3g} s", late=True)
+            raise TransportError(channel.peer, "no turn in time", late=True)
 
     def _advance(self, applied: int, message: Incoming) -> None:
         """A message is applied: post what became ready by it."""
@@ -263,4 +261,4 @@ class Execution:
         """Wait until everything has left: the tensor is the caller's again."""
         for send in self._sends:
             assert send is not None
-            send.wait(self.left())
+            send.wait(self.term.left())

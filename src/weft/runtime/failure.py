@@ -12,8 +12,6 @@ from weft.runtime.reports import Report, findings, peer_error
 from weft.runtime.threads import OutOfTimeError, in_time
 from weft.runtime.transport import Transport
 
-PATIENCE = 2.0
-"""Seconds in which the others' reports are awaited."""
 ALARM = "alarm"
 
 

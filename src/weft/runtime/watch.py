@@ -1,4 +1,4 @@
-"""The watch: a thread that looks for other ranks' alarms and for executions that nobody waits for.
+"""The watch: a thread that looks for other ranks' alarms and questions, and for executions that take too long.
 
 It is why a rank that is alive but busy elsewhere can say so, and why a failure is known everywhere within a moment.
 """
@@ -9,9 +9,10 @@ import weakref
 from collections.abc import Callable
 from threading import Event, Thread
 
-SHORTEST = 0.2
-RANKS_PER_SECOND = 500
-"""Looks that a board must bear: with more ranks, each looks less often."""
+SHORTEST, LONGEST = 0.2, 0.5
+"""Seconds between two looks. Answers are awaited for several of them."""
+LOOKS_PER_SECOND = 500
+"""What a board must bear: with more ranks, each looks less often."""
 
 
 class Watch:
@@ -19,7 +20,7 @@ class Watch:
 
     def __init__(self, look: Callable[[], bool], ranks: int) -> None:
         self._stop = Event()
-        interval = max(SHORTEST, ranks / RANKS_PER_SECOND)
+        interval = min(LONGEST, max(SHORTEST, ranks / LOOKS_PER_SECOND))
         self._thread = Thread(
             target=_watching, args=(weakref.WeakMethod(look), self._stop, interval), name="weft-watch", daemon=True
         )
