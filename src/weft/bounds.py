@@ -6,18 +6,23 @@ every other group must receive at least once: k - 1 transfers into groups. So at
 from group to group, and the links out of all groups together must carry it; so must the links into them. And every
 group by itself sends and receives the tensor at least once.
 
-Divisions into single workers, and into the regions of every level, give the bound; it is tight for uniform networks.
+Inactive workers may add and pass on, so each belongs to a group, or stands alone and is sent to besides the groups.
+
+Divisions into single workers, into the regions of every level, and the narrowest division of all (``network.divisions``)
+give the bound. It holds for any schedule, whatever its routes. Where every worker is active and every cable as fast in one
+direction as in the other, no better one exists: the links then carry undirected spanning trees at exactly this rate
+(Tutte 1961, Nash-Williams 1961), and each of these trees reduces and broadcasts at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft.network import Network
-from weft.network.cuts import cut_capacity
+from weft.network.divisions import group_flows, narrowest_division, narrowest_group, with_relays
 
 Groups = Sequence[Sequence[int]]
 
@@ -36,42 +41,63 @@ def bound(network: Network, nbytes: float, *, latency: bool = True) -> Bound:
     if len(active) < 2:
         return Bound(0.0, "one worker alone has nothing to send")
     best = _latency_bound(network) if latency else Bound(0.0, "")
+    width = float("inf")
     for groups, what in _divisions(network):
-        for candidate in _counting_bounds(network, groups, what, nbytes):
-            best = max(best, candidate, key=lambda b: b.seconds)
+        for candidate, own_width in _counting_bounds(network, groups, what, nbytes):
+            width = min(width, own_width)
+            best = _greater(best, candidate)
+    for groups in _narrowest(network, width):
+        for candidate, _ in _counting_bounds(network, groups, "group", nbytes):
+            best = _greater(best, candidate)
     return best
 
 
-def _divisions(network: Network) -> list[tuple[Groups, str]]:
+def _narrowest(network: Network, width: float) -> Iterator[Groups]:
+    """The division that is narrower than ``width``, if there is one; and the group that is cut off most, where that may differ."""
+    graph, active = network.graph, network.active
+    mirrored = _mirrored(network)
+    for inward in (True,) if mirrored else (True, False):
+        groups = narrowest_division(graph, active, width, inward=inward)
+        if len(groups) > 1:
+            yield groups
+    if not mirrored or network.inactive:
+        group = narrowest_group(graph, active)
+        yield [group, [rank for rank in active if rank not in set(group)]]
+
+
+def _greater(best: Bound, other: Bound) -> Bound:
+    """The other only if it is clearly greater, so that of equal reasons the plainest is told."""
+    return other if other.seconds > best.seconds * (1 + 1e-9) else best
+
+
+def _divisions(network: Network) -> Iterator[tuple[Groups, str]]:
     tree = network.region_tree
-    divisions: list[tuple[Groups, str]] = [([(rank,) for rank in network.active], "worker")]
+    yield [(rank,) for rank in network.active], "worker"
     for level in range(tree.levels):
-        divisions.append((tree.at_level(level), "region"))
-    return divisions
+        yield tree.at_level(level), "region"
 
 
-def _counting_bounds(network: Network, groups: Groups, what: str, nbytes: float) -> list[Bound]:
-    graph = network.graph
-    k = len(groups)
-    outward, inward = [], []
-    for group in groups:
-        others = [rank for rank in network.active if rank not in set(group)]
-        outward.append(cut_capacity(graph, group, others))
-        inward.append(cut_capacity(graph, others, group))
-    bounds: list[Bound] = []
-    for capacities, verb in ((outward, "send"), (inward, "receive")):
-        least = int(np.argmin(capacities))
+def _counting_bounds(network: Network, groups: Groups, what: str, nbytes: float) -> Iterator[tuple[Bound, float]]:
+    """Bounds by what every group and by what all groups must send and receive, each with the division's width."""
+    graph, k = network.graph, len(groups)
+    relays = [network.node_numbers[name] for name in network.inactive]
+    everyone = with_relays(graph, groups, relays) if relays else groups
+    for inward, verb in ((False, "send"), (True, "receive")):
+        own = group_flows(graph, groups, inward=inward).capacity
+        total = float((group_flows(graph, everyone, inward=inward).capacity if relays else own).sum())
+        least = int(np.argmin(own))
         name = _name(network, groups[least], what)
-        bounds.append(Bound(nbytes / capacities[least], f"{name} must {verb} the tensor at least once"))
-        # Inactive workers may pass sums on, so what they can send counts too.
-        relays = [_own_bandwidth(network, name, verb == "send") for name in network.inactive]
-        crossing = 2 * (k - 1) * nbytes / (sum(capacities) + sum(relays))
-        bounds.append(Bound(crossing, f"the tensor must cross between {k} {what}s at least {2 * (k - 1)} times"))
-    return bounds
+        yield Bound(nbytes / own[least], f"{name} must {verb} the tensor at least once"), total / (k - 1)
+        why = f"the tensor must cross between {k} {what}s at least {2 * (k - 1)} times"
+        yield Bound(2 * (k - 1) * nbytes / total, why), total / (k - 1)
 
 
-def _own_bandwidth(network: Network, worker: str, sending: bool) -> float:
-    return sum(link.bandwidth for link in network.links if (link.source if sending else link.destination) == worker)
+def _mirrored(network: Network) -> bool:
+    """Whether every cable is as fast in one direction as in the other."""
+    rates: dict[tuple[str, str], float] = {}
+    for link in network.links:
+        rates[link.source, link.destination] = rates.get((link.source, link.destination), 0.0) + link.bandwidth
+    return all(rates.get((there, here), 0.0) == rate for (here, there), rate in rates.items())
 
 
 def _name(network: Network, group: Sequence[int], what: str) -> str:

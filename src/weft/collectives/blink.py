@@ -11,12 +11,14 @@ from fractions import Fraction
 import numpy as np
 
 from weft.collectives.grid import Grid, Interval, parts
-from weft.collectives.trees import ROOT, tree_depths
+from weft.collectives.trees import tree_depths
 from weft.network import Network
-from weft.packing.spanning import spanning_trees
+from weft.packing.pack import trees_from
 from weft.schedule import Schedule, Transfer
 
 _WHOLE = 1024
+_SMALLEST_SHARE = 0.02
+"""Trees that carry less are left out."""
 
 
 def blink(network: Network) -> Schedule:
@@ -45,14 +47,14 @@ def _group_trees(network: Network, group: tuple[int, ...]) -> list[tuple[int, in
     """Parent, child and part of the tensor of every edge of a group's trees, those near the root first."""
     if len(group) == 1:
         return []
-    trees = spanning_trees(network, group, 0)
-    ends = np.rint(np.cumsum([0.0] + [tree.rate for tree in trees]) / sum(tree.rate for tree in trees) * _WHOLE)
-    parents = np.array([[p if p >= 0 else ROOT for p in tree.parents] for tree in trees], dtype=np.int32)
-    depths = tree_depths(parents)
+    trees = [tree for tree in trees_from(network, group) if tree.weight >= _SMALLEST_SHARE]
+    weights = np.array([tree.weight for tree in trees])
+    ends = np.rint(np.cumsum([0.0, *weights]) / weights.sum() * _WHOLE)
+    depths = tree_depths(np.array([tree.parents for tree in trees]))
     edges: list[tuple[int, int, int, Interval]] = []
-    for i, row in enumerate(parents):
+    for i, tree in enumerate(trees):
         interval = (Fraction(int(ends[i]), _WHOLE), Fraction(int(ends[i + 1]), _WHOLE))
         if interval[0] < interval[1]:
-            edges += [(int(depths[i, c]), group[p], group[c], interval) for c, p in enumerate(row.tolist()) if p >= 0]
+            edges += [(int(depths[i, c]), p, c, interval) for c, p in enumerate(tree.parents.tolist()) if p >= 0]
     edges.sort(key=lambda edge: edge[0])
     return [edge[1:] for edge in edges]

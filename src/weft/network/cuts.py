@@ -1,10 +1,11 @@
-"""Cuts: the most that can flow from one set of nodes to another (Dinic's algorithm), in bytes per second."""
+"""Cuts: the most that can flow from one set of nodes to another, in bytes per second."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.compiled import compiled
 from weft.network.routes import Floats, Graph, Ints, Longs
@@ -22,10 +23,11 @@ def cut_capacity(graph: Graph, sources: Sequence[int], sinks: Sequence[int] | No
     heads = np.concatenate([graph.destination, np.array(sorted(inside)), np.full(len(others), right)]).astype(np.int32)
     plenty = float(graph.bandwidth.sum()) * 2 + 1
     capacity = np.concatenate([graph.bandwidth, np.full(len(inside) + len(others), plenty)])
-    return float(_max_flow(graph.nodes + 2, tails, heads, capacity, left, right))
+    start, arcs, target, room = paired_arcs(graph.nodes + 2, tails, heads, capacity)
+    return float(max_flow(start, arcs, target, room, left, right, plenty * 1e-12))
 
 
-def _paired(nodes: int, tails: Ints, heads: Ints, capacity: Floats) -> tuple[Longs, Longs, Ints, Floats]:
+def paired_arcs(nodes: int, tails: Ints, heads: Ints, capacity: Floats) -> tuple[Longs, Longs, Ints, Floats]:
     """Arcs and their reverses, so that arc ``2i + 1`` undoes arc ``2i``, with every node's arcs listed."""
     ends = np.stack([tails, heads], axis=1).reshape(-1)
     target = np.stack([heads, tails], axis=1).reshape(-1)
@@ -36,15 +38,11 @@ def _paired(nodes: int, tails: Ints, heads: Ints, capacity: Floats) -> tuple[Lon
     return start, arcs, target.astype(np.int32), room
 
 
-def _max_flow(nodes: int, tails: Ints, heads: Ints, capacity: Floats, source: int, sink: int) -> float:
-    start, arcs, target, room = _paired(nodes, tails, heads, capacity)
-    return _dinic(start, arcs, target, room, source, sink, float(capacity.max()) * 1e-12)
-
-
 @compiled
-def _layers(
+def layers(
     start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, layer: Longs, queue: Longs, tiny: float
 ) -> None:
+    """How many arcs with room every node is away from the source; -1 where none leads to it."""
     layer[:] = -1
     layer[source] = 0
     queue[0] = source
@@ -61,7 +59,8 @@ def _layers(
 
 
 @compiled
-def _dinic(start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, sink: int, tiny: float) -> float:
+def max_flow(start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, sink: int, tiny: float) -> float:
+    """The most that flows from source to sink (Dinic's algorithm); what room is left is written into ``room``."""
     nodes = len(start) - 1
     layer = np.empty(nodes, dtype=np.int64)
     queue = np.empty(nodes, dtype=np.int64)
@@ -69,7 +68,7 @@ def _dinic(start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, s
     path = np.empty(nodes, dtype=np.int64)
     total = 0.0
     while True:
-        _layers(start, arcs, target, room, source, layer, queue, tiny)
+        layers(start, arcs, target, room, source, layer, queue, tiny)
         if layer[sink] < 0:
             return total
         following[:] = start[:-1]
@@ -101,3 +100,21 @@ def _dinic(start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, s
                 depth -= 1
                 node = target[path[depth] ^ 1]
                 following[node] += 1
+
+
+@compiled
+def flows_to(
+    start: Longs, arcs: Longs, target: Ints, room: Floats, source: int, sinks: Ints, tiny: float
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """For each of several sinks: the most that flows there from the source, and which nodes the cut leaves on its side."""
+    nodes = len(start) - 1
+    found = np.empty(len(sinks))
+    inside = np.empty((len(sinks), nodes), dtype=np.bool_)
+    layer = np.empty(nodes, dtype=np.int64)
+    queue = np.empty(nodes, dtype=np.int64)
+    for i in range(len(sinks)):
+        left = room.copy()
+        found[i] = max_flow(start, arcs, target, left, source, sinks[i], tiny)
+        layers(start, arcs, target, left, source, layer, queue, tiny)
+        inside[i] = layer < 0
+    return found, inside

@@ -6,6 +6,7 @@ links, without switches, only neighbours are joined: a route through other worke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ Floats = NDArray[np.float64]
 class Closure:
     """Node ``i`` is worker ``ranks[i]``; active workers come first. The route of (u, v) is number ``u * n + v``."""
 
+    workers: int
+    """how many the network has"""
     ranks: Ints
     active: int
     routes: Routes
@@ -48,15 +51,30 @@ class Closure:
         used = np.flatnonzero(load).astype(np.int32)
         return used, load[used]
 
+    def by_rank(self, parents: Ints) -> Ints:
+        """A tree over ranks instead of nodes; -2 for workers that are not in it."""
+        found = np.full(self.workers, -2, dtype=np.int32)
+        found[self.ranks] = np.where(parents >= 0, self.ranks[np.maximum(parents, 0)], parents)
+        return found
 
-def closure_of(network: Network, relays: bool = True) -> Closure:
-    """The closure of the active workers and, if wanted, of the inactive ones, which may relay."""
-    others = [rank for rank in range(len(network.workers)) if rank not in set(network.active)] if relays else []
-    ranks = np.array([*network.active, *others], dtype=np.int32)
+
+def closure_of(network: Network) -> Closure:
+    """The closure of the active workers and the inactive ones, which may relay."""
+    others = [rank for rank in range(len(network.workers)) if rank not in set(network.active)]
+    return _closure(network, [*network.active, *others], len(network.active), direct=not network.switches)
+
+
+def closure_among(network: Network, ranks: Sequence[int]) -> Closure:
+    """The closure of some workers, in this order. Every two are joined: their links alone might not hold them together."""
+    return _closure(network, ranks, len(ranks), direct=False)
+
+
+def _closure(network: Network, nodes: Sequence[int], active: int, *, direct: bool) -> Closure:
+    ranks = np.array(nodes, dtype=np.int32)
     n = len(ranks)
     routes = network.routes(np.repeat(ranks, n), np.tile(ranks, n))
     unit = float(network.graph.bandwidth.max()) if len(network.links) else 1.0
-    return Closure(ranks, len(network.active), routes, network.graph.bandwidth / unit, unit, not network.switches)
+    return Closure(len(network.workers), ranks, active, routes, network.graph.bandwidth / unit, unit, direct)
 
 
 @compiled

@@ -1,15 +1,16 @@
 """The packing program: how much each of the trees found so far carries, and what every link is worth.
 
-Reductions happen in a first stage, broadcasts in the same or in a second one, and the three formulations differ in that:
+Reductions happen in a first stage, broadcasts in the same or in a second one, and the formulations differ in that:
 
 - ``pipelined``: one stage. Both run side by side all the time, as fine enough pipelining lets them. The default.
 - ``separate``: formulation (3) of Zhang, Wu and Li. First all reductions, then all broadcasts.
 - ``overlapped``: their (8). Broadcasts may begin in the first stage, on what the reductions leave of the links; the
   second stage lasts as long as the first.
+- ``broadcast``: their (5). Broadcasts alone, as Blink packs them inside a machine.
 
     minimise the stages' lengths  with   in every stage, on every link:  bytes of its trees <= length x bandwidth,
                                          at every root:  reduced = broadcast,
-                                         all reduce trees together: 1 (the tensor).
+                                         all trees of the first kind together: 1 (the tensor).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from weft.packing.closure import Floats, Ints
 
-Formulation = Literal["pipelined", "overlapped", "separate"]
+Formulation = Literal["pipelined", "overlapped", "separate", "broadcast"]
 REDUCE, BROADCAST, LATE_BROADCAST = 0, 1, 2
 """Kinds of trees; a late broadcast belongs to the second stage."""
 
@@ -29,6 +30,7 @@ KINDS: dict[Formulation, tuple[int, ...]] = {
     "pipelined": (REDUCE, BROADCAST),
     "overlapped": (REDUCE, BROADCAST, LATE_BROADCAST),
     "separate": (REDUCE, LATE_BROADCAST),
+    "broadcast": (BROADCAST,),
 }
 _EMPTY = np.array([], dtype=np.int32), np.array([])
 
@@ -39,7 +41,8 @@ class Master:
     def __init__(self, bandwidth: Floats, roots: int, formulation: Formulation = "pipelined") -> None:
         self.links = len(bandwidth)
         self.roots = roots
-        self.stages = 1 if formulation == "pipelined" else 2
+        self.kinds = KINDS[formulation]
+        self.stages = 1 if formulation in ("pipelined", "broadcast") else 2
         self.trees: list[tuple[int, int, Ints]] = []
         """kind, root and parents of every tree, in the order of the columns"""
         self.known: set[tuple[int, bytes]] = set()
@@ -50,7 +53,7 @@ class Master:
         rows = self.stages * self.links
         for _ in range(rows):
             self.solver.addRow(-highspy.kHighsInf, 0.0, 0, *_EMPTY)
-        for _ in range(roots):
+        for _ in range(roots if len(self.kinds) > 1 else 0):
             self.solver.addRow(0.0, 0.0, 0, *_EMPTY)
         self.solver.addRow(1.0, 1.0, 0, *_EMPTY)
         self.lengths = self._add_lengths(bandwidth, formulation)
@@ -75,10 +78,13 @@ class Master:
         self.known.add(key)
         self.trees.append((kind, root, parents))
         balance = self.stages * self.links
-        rows = [*(links + (self.links if kind == LATE_BROADCAST else 0)), balance + root]
-        values = [*loads, 1.0 if kind == REDUCE else -1.0]
-        if kind == REDUCE:
-            rows.append(balance + self.roots)
+        rows = [*(links + (self.links if kind == LATE_BROADCAST else 0))]
+        values = [*loads]
+        if len(self.kinds) > 1:
+            rows.append(balance + root)
+            values.append(1.0 if kind == REDUCE else -1.0)
+        if kind == self.kinds[0]:
+            rows.append(balance + (self.roots if len(self.kinds) > 1 else 0))
             values.append(1.0)
         self.solver.addCol(0.0, 0.0, highspy.kHighsInf, len(rows), np.array(rows, dtype=np.int32), np.array(values))
         return True

@@ -35,6 +35,20 @@ def seed_trees(network: Network, closure: Closure) -> Iterator[tuple[int, int, I
         yield BROADCAST, root, star.copy()
 
 
+def broadcast_seeds(closure: Closure, root: int) -> Iterator[tuple[int, int, Ints]]:
+    """Broadcast trees from one root: the cheapest; in a full mesh also, for every other worker, one in which it serves the rest.
+
+    There these are the best packing, and prices would find them one by one.
+    """
+    yield BROADCAST, root, cheapest_tree(closure.costs(1.0 / closure.bandwidth), root)
+    hops = np.diff(closure.routes.start).reshape(closure.n, closure.n)
+    for first in range(closure.n):
+        if first != root and hops.max() == 1:
+            tree = np.full(closure.n, first, dtype=np.int32)
+            tree[first], tree[root] = root, ROOT
+            yield BROADCAST, root, tree
+
+
 def _spanning(closure: Closure) -> Iterator[tuple[int, int, Ints]]:
     """A tree from every root along links; relays as far as they are needed."""
     costs = closure.costs(1.0 / closure.bandwidth)

@@ -38,6 +38,12 @@ class Symmetry:
     """one worker of every orbit of the active workers"""
 
 
+def no_symmetry(closure: Closure, roots: Ints) -> Symmetry:
+    """Every link by itself, trees from these roots alone."""
+    links = np.arange(len(closure.bandwidth), dtype=np.int32)
+    return Symmetry((np.arange(closure.n, dtype=np.int32),), links, np.ones(len(links), dtype=np.int64), roots)
+
+
 def symmetry_of(network: Network, closure: Closure) -> Symmetry:
     """The symmetries that are found; only the identity, if there are none or some workers are inactive."""
     identity = np.arange(closure.n, dtype=np.int32)
