@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
+from strategies import networks
 from weft import (
     Background,
     Conditions,
@@ -21,9 +22,9 @@ from weft import (
     Trace,
     Transfer,
 )
-from weft.collectives import parameter_server, rat, ring
+from weft.collectives import COLLECTIVES, parameter_server, rat, ring
 from weft.network import both_ways, spine_leaf, two_tier
-from weft.simulation import rotating_pauses
+from weft.simulation import link_loads, rotating_pauses, simulate
 from weft.simulation.conditions_text import conditions_from_file, parse_background, parse_pause, parse_slow
 
 RATE = 1e9
@@ -299,3 +300,38 @@ def test_a_pause_hurts_a_ring_far_more_when_messages_share_their_channel() -> No
         for channel in ("stream", "shared")
     }
     assert slowdown["shared"] > 2 * slowdown["stream"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(network=networks, name=st.sampled_from(["ring", "rat", "parameter-server"]), unfairness=st.floats(0, 1))
+def test_costs_of_messages_and_unfairness_never_make_a_link_faster(
+    network: Network, name: str, unfairness: float
+) -> None:
+    schedule = COLLECTIVES[name](network)
+    if not len(schedule):
+        return
+    fluid = simulate(schedule, network, 1e6)
+    uneven = simulate(schedule, network, 1e6, unfairness=unfairness)
+    busiest = float((link_loads(schedule, network, 1e6) / network.graph.bandwidth).max())
+    assert uneven.seconds >= busiest * (1 - 1e-9)
+    assert simulate(schedule, network, 1e6, unfairness=unfairness).seconds == uneven.seconds
+    costly = simulate(schedule, network, 1e6, message_seconds=1e-3)
+    assert costly.seconds >= max(busiest, schedule.depth * 1e-3 * (1 - 1e-9))
+    assert costly.link_bytes == fluid.link_bytes
+
+
+def test_a_message_costs_its_seconds_at_every_step_of_a_ring() -> None:
+    network = two_tier(2, 4, bandwidth=1e8)
+    whole = simulate(ring(network), network, 8e6).seconds
+    assert simulate(ring(network), network, 8e6, message_seconds=1e-3).seconds == pytest.approx(whole + 14 * 1e-3)
+    with pytest.raises(InputError, match="a cost of messages"):
+        simulate(ring(network), network, 8e6, message_seconds=-1.0)
+    with pytest.raises(InputError, match="an unfairness"):
+        simulate(ring(network), network, 8e6, unfairness=float("nan"))
+
+
+def test_uneven_connections_hold_up_an_all_to_all_but_not_a_ring() -> None:
+    network = two_tier(2, 4, bandwidth=1e8)
+    for collective, slower in ((ring, False), (parameter_server, True)):
+        fair = simulate(collective(network), network, 8e6).seconds
+        assert (simulate(collective(network), network, 8e6, unfairness=0.3).seconds > 1.1 * fair) == slower

@@ -108,7 +108,7 @@ def _plan(args: argparse.Namespace, network: Network | None, size: int, seconds:
         least = bound(network, size)
         predicted = simulate(
             schedule, network, size, message_seconds=costs.message_seconds,
-            add_seconds_per_byte=costs.add_seconds_per_byte,
+            add_seconds_per_byte=costs.add_seconds_per_byte, unfairness=costs.unfairness,
         )  # fmt: skip
         why = f"{args.collective} was asked for"
         return Plan(network, size, schedule, args.collective, 1, predicted.seconds, least.seconds, why, schedule)

@@ -96,7 +96,7 @@ class Race:
         try:
             return simulate(
                 schedule, self.network, self.nbytes, stop=stop, message_seconds=self.costs.message_seconds,
-                add_seconds_per_byte=self.costs.add_seconds_per_byte,
+                add_seconds_per_byte=self.costs.add_seconds_per_byte, unfairness=self.costs.unfairness,
             )  # fmt: skip
         except SimulationError:
             return None

@@ -9,11 +9,16 @@ from weft.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one message and one added byte take, in seconds. Without them, segments are free and plans have too many."""
+    """What one message and one added byte take, in seconds, and how unevenly connections share a link.
+
+    Without costs of messages, segments are free and plans have too many; without unfairness, plans in which many connections
+    meet look better than they are. See ``weft.simulate`` for what each does.
+    """
 
     message_seconds: float = 0.0
     add_seconds_per_byte: float = 0.0
+    unfairness: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.message_seconds < 10 and 0 <= self.add_seconds_per_byte < 1):
-            raise InputError(f"{self} is not possible: costs are seconds, 0 or more")
+        if not (0 <= self.message_seconds < 10 and 0 <= self.add_seconds_per_byte < 1 and 0 <= self.unfairness < 10):
+            raise InputError(f"{self} is not possible: all are 0 or more")

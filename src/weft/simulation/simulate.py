@@ -44,6 +44,7 @@ def simulate(
     rtt_weights: bool = False,
     add_seconds_per_byte: float = 0.0,
     message_seconds: float = 0.0,
+    unfairness: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[float], bool] | None = None,
 ) -> Simulation:
@@ -53,11 +54,13 @@ def simulate(
     next begins when the last byte of the one before has left, as on a connection. ``"blocking"``: when it has arrived, as
     if each waited for an answer. ``"shared"``: all that are ready share the route, as if each had its own connection.
     ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``message_seconds`` is what a
-    message costs whatever its size: its channel is busy for so much longer. ``progress`` is called
+    message costs whatever its size: its channel is busy for so much longer. ``unfairness`` makes connections share unevenly, as
+    those of TCP do: the logarithms of their weights spread by so much, each pair of workers by a fixed draw. Where a schedule has
+    one connection a link it changes nothing; where many meet, some are late and others wait for them. ``progress`` is called
     now and then with the number of transfers done and of all; ``stop`` with the simulated time, and if it says so the
     simulation ends with a ``SimulationError``.
     """
-    _check(schedule, network, nbytes, channel, add_seconds_per_byte, message_seconds)
+    _check(schedule, network, nbytes, channel, (add_seconds_per_byte, message_seconds, unfairness))
     conditions = conditions or Conditions()
     pairs, channel_pair, order, starts = _channels(schedule, channel)
     parts = _reordered(entries(schedule), order)
@@ -69,6 +72,8 @@ def simulate(
     flow_route = np.concatenate([channel_pair, len(pairs[0]) + np.arange(len(backgrounds))]).astype(np.int64)
     weight = _weights(routes, rtt_weights)[flow_route]
     weight[len(channel_pair) :] *= [b.flows for b in backgrounds]
+    if unfairness > 0:
+        weight[: len(channel_pair)] *= np.exp(unfairness * _fixed_draws(pairs[0], pairs[1]))[channel_pair]
     sources = pairs[0][channel_pair]
     latency = routes.latency[channel_pair]
     streams = channel == "stream"
@@ -87,7 +92,7 @@ def simulate(
 
 
 def _check(
-    schedule: Schedule, network: Network, nbytes: float, channel: str, add_cost: float, message_cost: float
+    schedule: Schedule, network: Network, nbytes: float, channel: str, extras: tuple[float, float, float]
 ) -> None:
     if schedule.workers != len(network.workers):
         raise InputError(
@@ -97,10 +102,10 @@ def _check(
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must be more than 0")
     if channel not in get_args(Channel):
         raise InputError(f"the channel {channel!r} is unknown: use stream, blocking or shared")
-    if not (math.isfinite(add_cost) and add_cost >= 0):
-        raise InputError(f"an adding cost of {add_cost} seconds per byte is not possible: it must be 0 or more")
-    if not (math.isfinite(message_cost) and message_cost >= 0):
-        raise InputError(f"a cost of {message_cost} seconds per message is not possible: it must be 0 or more")
+    whats = "an adding cost, in seconds per byte,", "a cost of messages, in seconds,", "an unfairness"
+    for what, extra in zip(whats, extras, strict=True):
+        if not (math.isfinite(extra) and extra >= 0):
+            raise InputError(f"{what} of {extra} is not possible: it must be 0 or more")
 
 
 def _channels(
@@ -115,6 +120,19 @@ def _channels(
     starts = np.zeros(len(found) + 1, dtype=np.int64)
     np.cumsum(np.bincount(of, minlength=len(found)), out=starts[1:])
     return pairs, np.arange(len(found)), np.argsort(of, kind="stable"), starts
+
+
+def _fixed_draws(source: np.ndarray, destination: np.ndarray) -> np.ndarray:
+    """For every pair of workers a number as if drawn from a normal distribution; always the same for the same pair."""
+    key = (source.astype(np.uint64) << np.uint64(32)) + destination.astype(np.uint64) + np.uint64(1)
+    parts = []
+    for turn in (1, 2):
+        mixed = key * np.uint64(0x9E3779B97F4A7C15) * np.uint64(turn)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        parts.append(((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2.0**53)
+    draws: np.ndarray = np.sqrt(-2 * np.log1p(-parts[0])) * np.cos(2 * np.pi * parts[1])
+    return draws
 
 
 def _slowest_links(network: Network, routes: Routes) -> np.ndarray:
