@@ -25,7 +25,7 @@ LAYERS = [
     {"packing", "ordering"},
     {"collectives"},
     {"simulation"},
-    {"planning", "emulation"},
+    {"planning", "emulation", "probing"},
     {"runtime"},
     {"torch"},
     {"training"},

@@ -21,6 +21,7 @@ VERBS = {
     "compare": "every collective side by side, with the bound",
     "plan": "the best schedule for a network, its bound, and why",
     "show": "a network, a plan or a trace as text or as a picture",
+    "probe": "measure the network between the ranks that run this",
     "emulate": "a command as every worker of a network, on this machine",
     "bench": "measured all-reduces: a plan, the bound, and the backend's own",
     "train": "a model on several workers, as a file says",

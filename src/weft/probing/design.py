@@ -1,0 +1,82 @@
+"""The next round to measure: the one in which the likeliest hypotheses expect the most different things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.probing.hypotheses import Hypothesis
+from weft.probing.likelihood import misfit_of_round
+from weft.probing.rounds import NOBODY, Floats, Ints, Round
+from weft.probing.sharing import fair_rates
+
+TRIED = 60
+"""rounds that are thought through before one is measured"""
+ENOUGH = 8.0
+"""Beyond this much, a difference decides anyway."""
+
+
+def inside_round(racks: Sequence[Sequence[int]], workers: int) -> Round:
+    """Everybody sends to the next in its rack: nothing is shared, if the racks are right."""
+    to = [NOBODY] * workers
+    for rack in racks:
+        if len(rack) > 1:
+            for here, there in zip(rack, [*rack[1:], rack[0]], strict=True):
+                to[here] = there
+    return Round(tuple(to))
+
+
+def crossing_round(regions: Sequence[Sequence[int]], workers: int, random: np.random.Generator) -> Round:
+    """As many as possible send to another rack, so that uplinks are full: a shuffle in which as few as possible stay."""
+    home = np.empty(workers, dtype=np.int64)
+    for number, region in enumerate(regions):
+        home[list(region)] = number
+    # Listed by rack and turned by the size of the largest, nobody lands in its own rack unless one has more than half.
+    order = [
+        rank for number in random.permutation(len(regions)) for rank in random.permutation(np.array(regions[number]))
+    ]
+    turn = max(map(len, regions))
+    to = [NOBODY] * workers
+    for place, rank in enumerate(order):
+        there = int(order[(place + turn) % workers])
+        if home[there] != home[rank]:
+            to[int(rank)] = there
+    return Round(tuple(to))
+
+
+def shuffled_round(workers: int, random: np.random.Generator, streams: int) -> Round:
+    """So many streams between workers at random."""
+    order = [int(rank) for rank in random.permutation(workers)]
+    to = [NOBODY] * workers
+    for here, there in list(zip(order, [*order[1:], order[0]], strict=True))[:streams]:
+        to[here] = there
+    return Round(tuple(to))
+
+
+def telling_round(best: Hypothesis, rivals: Sequence[Hypothesis], random: np.random.Generator) -> Round:
+    """Of some rounds, the one that tells the best hypothesis from its rivals, the likeliest of them first."""
+    workers = len(best.hosts)
+    tried = [crossing_round(best.regions, workers, random) for _ in range(4)] if len(best.regions) > 1 else []
+    tried += [crossing_round(one.regions, workers, random) for one in rivals if len(one.regions) > 1]
+    while len(tried) < TRIED:
+        streams = workers if random.random() < 0.3 else int(random.integers(max(2, workers // 3), workers + 1))
+        tried.append(shuffled_round(workers, random, streams))
+    gains = [_telling(np.array(one.destinations), best, rivals) for one in tried]
+    return tried[int(np.argmax(gains))]
+
+
+def _telling(to: Ints, best: Hypothesis, rivals: Sequence[Hypothesis]) -> float:
+    expected, limits = _expected(to, best)
+    links = 2 * len(to) + 2 * (len(best.racks) + 1)
+    own = misfit_of_round(to, expected, expected, limits, links)
+    gain = 0.0
+    for rival in rivals:
+        other, other_limits = _expected(to, rival)
+        worse = misfit_of_round(to, expected, other, other_limits, 2 * len(to) + 2 * (len(rival.racks) + 1)) - own
+        gain += min(worse, ENOUGH) * float(np.exp((best.score - rival.score) / 10))
+    return gain / (1 + 0.02 * float((to >= 0).sum()))
+
+
+def _expected(to: Ints, hypothesis: Hypothesis) -> tuple[Floats, Ints]:
+    return fair_rates(to, hypothesis.hosts, hypothesis.hosts, hypothesis.labels, hypothesis.all_uplinks)

@@ -1,0 +1,173 @@
+"""What a probe has found: a network that can be written down, and how well it explains what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.network import Link, Network, Region, both_ways
+from weft.probing.hypotheses import Hypothesis, misfit_of, penalty_of
+from weft.probing.investigation import Investigation
+from weft.probing.rounds import Floats, Measured
+from weft.probing.sharing import fair_rates
+
+ALIKE = 0.12
+"""Rates that differ by less are taken to be the same: measurements are not better than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What was measured of two workers: seconds of a short message, bytes per second while all other pairs sent as well."""
+
+    source: int
+    destination: int
+    latency: float
+    bandwidth: float
+    alone: float
+    """bytes per second that the network found gives the pair when nobody else sends"""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    network: Network
+    regions: tuple[tuple[int, ...], ...]
+    """All ranks, by region."""
+    uplinks_felt: tuple[bool, ...]
+    """By region, whether its uplink was seen to hold streams back; the rate of one that was not is a guess."""
+    fit_error: float
+    """the median of |measured / expected - 1| over all links that held streams back, in all rounds"""
+    margin: float
+    pairs: tuple[Pair, ...]
+
+
+def findings_of(investigation: Investigation, latencies: Floats, names: Sequence[str]) -> Findings:
+    """The network of an investigation; ``latencies`` is seconds by pair of ranks."""
+    best, measured = investigation.best, investigation.measured
+    regions = tuple(sorted(_regions(best, measured)))
+    hosts = _rounded(best.hosts)
+    felt = dict(zip(best.racks, _rounded(best.uplinks).tolist(), strict=True))
+    network = _network(regions, hosts, felt, _link_latencies(latencies, regions), names)
+    found = Hypothesis(best.racks, hosts, np.array([felt[rack] for rack in best.racks]), best.score)
+    return Findings(
+        network,
+        regions,
+        tuple(region in felt for region in regions),
+        fit_error(found, measured),
+        investigation.margin,
+        tuple(_pairs(found, investigation, latencies)),
+    )
+
+
+def _rounded(rates: Floats) -> Floats:
+    """Rates of which those that are nearly alike are the same."""
+    found = rates.copy()
+    order = np.argsort(rates)
+    begin = 0
+    for place in range(1, len(order) + 1):
+        if place == len(order) or rates[order[place]] > rates[order[begin]] * (1 + ALIKE):
+            some = order[begin:place]
+            found[some] = float(f"{np.median(rates[some]):.3g}")
+            begin = place
+    return found
+
+
+def _regions(best: Hypothesis, measured: Measured) -> list[tuple[int, ...]]:
+    """The racks, and those that are in none: together, if they may be in one rack like the others, else as far as they may."""
+    inside = {rank for rack in best.racks for rank in rack}
+    free = [rank for rank in range(len(best.hosts)) if rank not in inside]
+    if not best.racks or len(free) < 2:
+        return [*best.racks, *([tuple(free)] if free else [])]
+    groups: list[tuple[int, ...]] = [(rank,) for rank in free]
+    if _may_be_racks(best, [tuple(free)], measured):
+        groups = [tuple(free)]
+    merged = len(groups) > 1
+    while merged:
+        merged = False
+        for one, other in [(a, b) for a in groups for b in groups if a < b]:
+            joined = tuple(sorted(one + other))
+            rest = [group for group in groups if group not in (one, other)]
+            if _may_be_racks(best, [joined, *(group for group in rest if len(group) > 1)], measured):
+                groups, merged = [*rest, joined], True
+                break
+    return [*best.racks, *groups]
+
+
+def _may_be_racks(best: Hypothesis, more: list[tuple[int, ...]], measured: Measured) -> bool:
+    """Whether what was measured allows further racks with an uplink like that of the others."""
+    typical = float(np.median(best.uplinks))
+    uplinks = np.append(best.uplinks, [typical] * len(more))
+    tried = Hypothesis((*best.racks, *more), best.hosts, uplinks, 0.0)
+    return misfit_of(measured, tried) <= best.score - penalty_of(best.racks, best.hosts) + ALLOWED
+
+
+ALLOWED = 3.0
+
+
+def _link_latencies(latencies: Floats, regions: Sequence[Sequence[int]]) -> tuple[float, float]:
+    """Of a worker's link and of an uplink: messages inside a region cross two of the first, others two of each."""
+    home = {rank: number for number, region in enumerate(regions) for rank in region}
+    near: list[float] = []
+    far: list[float] = []
+    for (source, to), seconds in np.ndenumerate(latencies):
+        if np.isfinite(seconds) and seconds > 0:
+            (near if home[source] == home[to] else far).append(float(seconds))
+    inside = float(np.median(near)) if near else float(np.median(far)) / 2 if far else 0.0
+    between = float(np.median(far)) if far else inside
+    return float(f"{inside / 2:.3g}"), float(f"{max(0.0, between - inside) / 2:.3g}")
+
+
+def _network(
+    regions: Sequence[tuple[int, ...]],
+    hosts: Floats,
+    felt: dict[tuple[int, ...], float],
+    latencies: tuple[float, float],
+    names: Sequence[str],
+) -> Network:
+    """Workers under switches under a core, or under one switch where there is one region alone."""
+    near, far = latencies
+    if not felt:
+        links = [Link(name, "switch", rate, near) for name, rate in zip(names, hosts, strict=True)]
+        return Network(tuple(names), both_ways(links), ("switch",), (), name=f"{len(names)} workers, probed")
+    typical = float(np.median(list(felt.values())))
+    links, switches, named = [], [], []
+    for number, region in enumerate(regions):
+        if len(region) == 1:
+            links.append(Link(names[region[0]], "core", hosts[region[0]], near + far))
+            continue
+        switch = f"tor-{number}"
+        switches.append(switch)
+        links += [Link(names[rank], switch, hosts[rank], near) for rank in region]
+        links.append(Link(switch, "core", felt.get(region, typical), far))
+        named.append(Region(f"rack {number}", tuple(names[rank] for rank in region)))
+    title = f"{len(names)} workers in {len(regions)} regions, probed"
+    return Network(tuple(names), both_ways(links), (*switches, "core"), tuple(named), name=title)
+
+
+def fit_error(found: Hypothesis, measured: Measured) -> float:
+    """The median of |measured / expected - 1| over all links that held streams back, in all rounds.
+
+    Streams that share a link count together: how they divide it changes from moment to moment.
+    """
+    errors = []
+    for to, rates in zip(measured.destinations, measured.rates, strict=True):
+        expected, limits = fair_rates(to, found.hosts, found.hosts, found.labels, found.all_uplinks)
+        for link in np.unique(limits[limits >= 0]):
+            held = limits == link
+            errors.append(abs(float(rates[held].sum() / expected[held].sum()) - 1))
+    return float(np.median(errors)) if errors else 0.0
+
+
+def _pairs(found: Hypothesis, investigation: Investigation, latencies: Floats) -> list[Pair]:
+    measured = investigation.measured
+    pairs = []
+    for to, rates in list(zip(measured.destinations, measured.rates, strict=True))[: investigation.pairing_rounds]:
+        for source, destination in enumerate(to.tolist()):
+            if destination >= 0:
+                lone = np.full(len(to), -1, dtype=np.int64)
+                lone[source] = destination
+                expected, _ = fair_rates(lone, found.hosts, found.hosts, found.labels, found.all_uplinks)
+                latency = float(latencies[source, destination])
+                pairs.append(Pair(source, destination, latency, float(rates[source]), float(expected[source])))
+    return sorted(pairs, key=lambda pair: (pair.source, pair.destination))

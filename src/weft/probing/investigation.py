@@ -1,0 +1,85 @@
+"""The course of a probe: all pairs first, then rounds that tell hypotheses apart, until one is left or the time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.probing.design import crossing_round, inside_round, telling_round
+from weft.probing.hypotheses import Hypothesis, Search, likeliest, variants
+from weft.probing.rounds import Measured, Round, pairing_rounds
+
+Measure = Callable[[Round], Sequence[float]]
+"""Has a round carried out; the rates of its streams, by source."""
+
+BATCH = 3
+CLEAR = 10.0
+"""How much likelier (natural logarithms) than any other the best hypothesis is when the search ends."""
+
+
+@dataclass(frozen=True)
+class Investigation:
+    measured: Measured
+    best: Hypothesis
+    pairing_rounds: int
+    margin: float
+    """how much likelier than the next the best hypothesis is, in natural logarithms"""
+
+
+def most_rounds(workers: int) -> int:
+    """How many rounds a probe has at most: O(N)."""
+    return len(pairing_rounds(workers)) + 2 * workers + 2 * BATCH
+
+
+def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambda: False) -> Investigation:
+    """Measure rounds until the network is clear, ``over`` says so, or there were as many as allowed."""
+    random = np.random.default_rng(0)
+    done: list[Round] = []
+    rates: list[Sequence[float]] = []
+
+    def carry_out(rounds: Sequence[Round]) -> None:
+        for one in rounds:
+            if not done or not over():
+                done.append(one)
+                rates.append(measure(one))
+
+    pairing = pairing_rounds(workers)
+    carry_out(pairing)
+    best, search = likeliest(Measured.of(done, rates))
+    agreed = 0
+    while workers > 2 and not over() and len(done) + BATCH <= most_rounds(workers):
+        rivals = _rivals(best, search)
+        carry_out(_next_rounds(best, rivals, len(done) == len(pairing), random))
+        found, search = likeliest(Measured.of(done, rates), best.hosts, [best.key, *(one.key for one in rivals)])
+        agreed = agreed + 1 if found.regions == best.regions else 0
+        best = found
+        if agreed >= 2 and _margin(best, search) >= CLEAR:
+            break
+    return Investigation(Measured.of(done, rates), best, len(pairing), _margin(best, search))
+
+
+def compile_inference() -> None:
+    """Have everything compiled that an investigation needs: on the first run ever this takes half a minute."""
+    investigate(lambda one: [1.0] * len(one.destinations), 3)
+
+
+def _next_rounds(
+    best: Hypothesis, rivals: Sequence[Hypothesis], first: bool, random: np.random.Generator
+) -> list[Round]:
+    if first and len(best.regions) > 1:
+        workers = len(best.hosts)
+        crossing = [crossing_round(best.regions, workers, random) for _ in range(BATCH - 1)]
+        return [inside_round(best.regions, workers), *crossing]
+    return [telling_round(best, rivals, random) for _ in range(BATCH)]
+
+
+def _rivals(best: Hypothesis, search: Search) -> list[Hypothesis]:
+    """What else is likely, or not yet excluded; the likeliest first."""
+    found = [*search.rivals(best, 8), *variants(best, search.measured)]
+    return sorted(found, key=lambda one: one.score)[:16]
+
+
+def _margin(best: Hypothesis, search: Search) -> float:
+    return min((rival.score - best.score for rival in _rivals(best, search)), default=float("inf"))
