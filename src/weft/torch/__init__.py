@@ -1,10 +1,33 @@
 """Weft in a training script: ``import weft.torch as wt``.
 
-wt.all_reduce(tensor, plan)                        # in place, the average of all ranks
-work = wt.all_reduce(tensor, plan, async_op=True)
-work.wait()
+wt.all_reduce(tensor, plan)                                   # in place, the average of all ranks
+model = wt.DataParallel(model)                                # probes, plans, overlaps
+ddp.register_comm_hook(wt.HookState(plan), wt.comm_hook)      # for those who keep DistributedDataParallel
+
+All that is needed is a process group, such as torch.distributed.init_process_group() makes from the environment that torchrun,
+Slurm scripts and ``weft emulate`` set up.
 """
 
+from weft.torch.arrangement import Arrangement, BucketRule
+from weft.torch.choice import Choice
+from weft.torch.data_parallel import DataParallel
+from weft.torch.deciding import Decision, Trial
+from weft.torch.hook import HookState, comm_hook, noop_hook
 from weft.torch.reducing import all_reduce, communicator, plan
+from weft.torch.statistics import StepStatistics
 
-__all__ = ["all_reduce", "communicator", "plan"]
+__all__ = [
+    "Arrangement",
+    "BucketRule",
+    "Choice",
+    "DataParallel",
+    "Decision",
+    "HookState",
+    "StepStatistics",
+    "Trial",
+    "all_reduce",
+    "comm_hook",
+    "communicator",
+    "noop_hook",
+    "plan",
+]

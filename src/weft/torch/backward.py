@@ -1,0 +1,96 @@
+"""One backward pass: gradients are counted as they come, full buckets leave in order, and in the end all are awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+from time import monotonic
+
+import torch
+
+from weft.torch.buckets import Bucket
+from weft.torch.flights import Flight
+from weft.torch.statistics import Tally
+
+
+class Backward:
+    """The buckets of one backward pass. Gradients are named by their bucket and their place in it."""
+
+    def __init__(
+        self,
+        buckets: Sequence[Bucket],
+        launch: Callable[[torch.Tensor], Flight],
+        used: Callable[[int], Sequence[int]],
+    ) -> None:
+        """``used`` says which parameters of a bucket have been used since the last synchronization."""
+        self._buckets, self._launch, self._used = buckets, launch, used
+        self._flights: list[Flight] = []
+        self._missing = [len(bucket.parameters) for bucket in buckets]
+        self._arrived = [bytearray(len(bucket.parameters)) for bucket in buckets]
+        self._leaders = {bucket.rule.after for bucket in buckets} - {None}
+        self._lock = RLock()  # an average that is there at once calls back while it is being launched
+        self._error: Exception | None = None
+
+    @property
+    def launched(self) -> int:
+        """How many buckets have left."""
+        return len(self._flights)
+
+    def arrive(self, b: int, k: int) -> bool:
+        """A gradient is there: launch what that completes. False if it had come before in this pass."""
+        with self._lock:
+            if self._arrived[b][k]:
+                return False
+            self._buckets[b].take_in(k)
+            self._buckets[b].attach(k)
+            self._arrived[b][k] = 1
+            self._missing[b] -= 1
+            if not self._missing[b]:
+                self._buckets[b].raise_flags(self._used(b))
+            self._advance()
+            return True
+
+    def complete(self, b: int) -> list[int]:
+        """Nothing comes any more: fill up a bucket with what there is, or zeros. The places that had no gradient."""
+        absent = [k for k, arrived in enumerate(self._arrived[b]) if not arrived]
+        if absent:
+            for k in absent:
+                self._buckets[b].take_in(k)
+            self._buckets[b].raise_flags(self._used(b))
+            self._missing[b] = 0
+        return absent
+
+    def wait(self, tally: Tally) -> None:
+        """Launch what is left, and return when all averages are there."""
+        begun = monotonic()
+        for b in range(len(self._buckets)):
+            self._advance()
+            if self._error is not None:
+                raise self._error
+            self._flights[b].wait()
+        ended = monotonic()
+        tally.add(
+            ((flight.begun, flight.ended or ended) for flight in self._flights),
+            ended - begun,
+            sum(flight.bytes_sent for flight in self._flights),
+        )
+
+    def _advance(self) -> None:
+        """Launch every bucket that may leave, in order, up to the first that may not."""
+        with self._lock:
+            while self._error is None and len(self._flights) < len(self._buckets):
+                b = len(self._flights)
+                after = self._buckets[b].rule.after
+                if self._missing[b] or (after is not None and not self._flights[after].ended):
+                    return
+                flight = self._launch(self._buckets[b].flat)
+                self._flights.append(flight)
+                if b in self._leaders:
+                    flight.when_done(self._advance_elsewhere)
+
+    def _advance_elsewhere(self) -> None:
+        """On a thread that has nobody to tell: what goes wrong is raised where the pass is awaited."""
+        try:
+            self._advance()
+        except Exception as error:
+            self._error = error

@@ -1,0 +1,193 @@
+"""DataParallel: a model whose gradients are averaged over all ranks during the backward pass, in the way the network likes.
+
+It takes the place of torch's DistributedDataParallel, in the same training loop; checkpoints of one can be read by the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import torch
+import torch.distributed as dist
+
+from weft.errors import InputError
+from weft.runtime.contribution import DTYPES
+from weft.torch.alike import agree_on, give_to_all, signature
+from weft.torch.arrangement import BUCKET_BYTES, Arrangement, by_size
+from weft.torch.choice import BACKEND, Choice, Given, name_of
+from weft.torch.deciding import Decision, decided, network_of
+from weft.torch.flights import PATIENCE, Averaging
+from weft.torch.reducing import communicator
+from weft.torch.statistics import StepStatistics
+from weft.torch.synchronizer import Synchronizer, Unused
+from weft.units import format_bytes
+
+if TYPE_CHECKING:
+    from weft.network import Network
+
+JOINING_SECONDS = 600.0
+"""How late ranks may be when a model is wrapped, or another plan is taken."""
+
+
+class DataParallel(torch.nn.Module):
+    """Wraps a module; every rank does so, with the same module and the same options.
+
+    - ``plan``: ``"auto"`` measures and plans when the model is wrapped, and keeps the plan where it is faster than the backend;
+      ``"backend"``, a ``Plan`` or several for different sizes, a ``Schedule`` or the path of a plan file are used as they are.
+    - ``unused``: with ``"error"`` a parameter that has no part in the loss is an error that names it; with ``"zeros"`` it
+      counts as zero on that rank, and keeps its gradient (or none) if no rank used it.
+    - ``weights``: one number per rank, such as the sizes of uneven batches, for a weighted average.
+    - ``broadcast_buffers``: rank 0's buffers are given to all before a forward pass that follows a synchronized one.
+    - ``network``: a ``Network`` or its file, instead of measuring, for ``plan="auto"``.
+    - ``timeout``: seconds that an average may take; otherwise made from measured times.
+
+    Gradients lie in the memory of buckets, which is written again in the next backward pass: copy what is to be kept.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        plan: Given | Literal["auto"] = "auto",
+        *,
+        bucket_bytes: int = BUCKET_BYTES,
+        group: dist.ProcessGroup | None = None,
+        unused: Unused = "error",
+        weights: Sequence[float] | None = None,
+        broadcast_buffers: bool = True,
+        network: Network | str | Path | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__()
+        named = _trainable(module)
+        self.module = module
+        self.broadcast_buffers = broadcast_buffers
+        self._group, self._network = group, network_of(network)
+        self._seconds = PATIENCE if timeout is None else timeout
+        self._us = communicator(group, named[0][1].device)
+        choice = Choice.of(BACKEND if plan == "auto" else plan)
+        averaging = Averaging(choice, group, weights, timeout)
+        self._synchronizer = Synchronizer(named, by_size([p for _, p in named], bucket_bytes), averaging, unused)
+        self._trained = [(name, parameter, parameter.requires_grad) for name, parameter in module.named_parameters()]
+        self._agree_on(
+            f"data-parallel training of {signature(module)}, in {len(self.buckets)} buckets of up to {bucket_bytes} bytes, "
+            f"{unused=}, {averaging.weights=}, {broadcast_buffers=}, plan {'auto' if plan == 'auto' else choice.digest}"
+        )
+        give_to_all([*module.parameters(), *module.buffers()], group, self._seconds)
+        self._buffers_are_due = True
+        self.decision = Decision(choice, (f"{choice}, as asked for",))
+        if plan == "auto":
+            self.replan()
+
+    @property
+    def buckets(self) -> tuple[int, ...]:
+        """The bytes of every bucket, in the order in which they leave."""
+        return tuple(bucket.flat.nbytes for bucket in self._synchronizer.buckets)
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """Which gradients are sent together, and when."""
+        return self._synchronizer.arrangement
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """What the module makes of the inputs."""
+        self._synchronizer.check_idle()
+        self._check_still_trained()
+        if self.broadcast_buffers and self._buffers_are_due and self._synchronizer.averaging.ranks > 1:
+            give_to_all(self.module.buffers(), self._group, self._seconds)
+        made = self.module(*inputs, **options)
+        self._buffers_are_due = torch.is_grad_enabled() and self._synchronizer.enabled
+        return made
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes in here accumulate gradients on this rank alone; the next one outside averages the sums."""
+        before = self._synchronizer.enabled
+        self._synchronizer.enabled = False
+        try:
+            yield
+        finally:
+            self._synchronizer.enabled = before
+
+    def use(self, plan: Given) -> None:
+        """Take another plan from the next backward pass on; all ranks call this between the same two."""
+        choice = Choice.of(plan)
+        self._switch(Decision(choice, (f"{choice}, as asked for",)))
+
+    def replan(self, network: Network | str | Path | None = None) -> Decision:
+        """Measure the network, or take this one, plan and decide again; all ranks call this between the same two passes."""
+        synchronizer = self._synchronizer
+        synchronizer.check_idle()
+        flats = [bucket.flat for bucket in synchronizer.buckets]
+        found = decided(flats, synchronizer.averaging, self._group, network_of(network) or self._network)
+        self._switch(found)
+        return found
+
+    def arrange(self, arrangement: Arrangement) -> None:
+        """Other buckets, from the next backward pass on; all ranks call this between the same two."""
+        arrangement.check(len(self._synchronizer.parameters))
+        self._agree_on(f"buckets {arrangement}")
+        self._synchronizer.arrange(arrangement)
+
+    def take_statistics(self) -> StepStatistics:
+        """What synchronization has cost since this was last called."""
+        return self._synchronizer.tally.take()
+
+    def report(self) -> str:
+        """The buckets, how each is averaged, and why, in words."""
+        choice = self._synchronizer.averaging.choice
+        lines = [f"{len(self.buckets)} buckets among {self._synchronizer.averaging.ranks} ranks"]
+        lines += [
+            f"  bucket {number}: {format_bytes(nbytes)}, {name_of(choice.way(nbytes))}"
+            for number, nbytes in enumerate(self.buckets)
+        ]
+        return "\n".join([*lines, *self.decision.reasons])
+
+    def _switch(self, decision: Decision) -> None:
+        self._synchronizer.check_idle()
+        decision.choice.check(self._synchronizer.averaging.ranks)
+        self._agree_on(f"averages by {decision.choice} {decision.choice.digest}")
+        self._synchronizer.averaging.choice = decision.choice
+        self.decision = decision
+
+    def _agree_on(self, subject: str) -> None:
+        agree_on(self._us, subject, JOINING_SECONDS)
+
+    def _check_still_trained(self) -> None:
+        changed = [name for name, parameter, was in self._trained if parameter.requires_grad and not was]
+        if changed:
+            raise InputError(
+                f"{', '.join(map(repr, changed))} did not require a gradient when the model was wrapped, so it would not be "
+                "averaged: wrap model.module again"
+            )
+
+    def __getattr__(self, name: str) -> Any:
+        """What the wrapper does not have, the module may."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":
+                raise
+            return getattr(self.module, name)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """A copy would have no hooks, and train on its own without a word."""
+        raise InputError("a DataParallel cannot be copied or pickled: copy model.module, or save model.state_dict()")
+
+
+def _trainable(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    if not named:
+        raise InputError(
+            f"{type(module).__name__} has no parameter that requires a gradient: there is nothing to average"
+        )
+    for name, parameter in named:
+        if parameter.dtype not in DTYPES:
+            raise InputError(f"parameter {name!r} is {parameter.dtype}: it cannot be averaged")
+        if parameter.device != named[0][1].device:
+            raise InputError(
+                f"parameter {name!r} is on {parameter.device}, {named[0][0]!r} on {named[0][1].device}: use one"
+            )
+    return named

@@ -1,0 +1,182 @@
+"""Averages on their way: a tensor that is being averaged over all ranks, by a schedule or by the backend itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from threading import Event, Lock
+from time import monotonic
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from weft.errors import ExecutionError, InputError
+from weft.runtime.communicator import Running
+from weft.runtime.program import Program
+from weft.torch.choice import Choice
+from weft.torch.reducing import communicator
+
+PATIENCE = 1800.0
+"""Seconds that the backend's own operations may take unless something else is said: torch.distributed's default."""
+
+
+class Flight(Protocol):
+    """A tensor that is being averaged."""
+
+    @property
+    def begun(self) -> float:
+        """When, on the clock of time.monotonic."""
+
+    @property
+    def ended(self) -> float:
+        """When; 0 while it has not."""
+
+    @property
+    def bytes_sent(self) -> int:
+        """By this rank."""
+
+    def wait(self) -> None:
+        """Return when the tensor holds the average; raise ``ExecutionError`` if that cannot be."""
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        """Call this when it has ended, well or not, on some thread; at once if it has."""
+
+
+class Averaging:
+    """Starts to average tensors in place; which way each takes is a ``Choice``, which may change between two of them."""
+
+    def __init__(
+        self,
+        choice: Choice,
+        group: dist.ProcessGroup | None = None,
+        weights: Sequence[float] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.choice, self.timeout = choice, timeout
+        self._group = group
+        self.ranks, self.rank = dist.get_world_size(group), dist.get_rank(group)
+        choice.check(self.ranks)
+        self.weights = None if weights is None else tuple(map(float, weights))
+        self._share = 1.0 / self.ranks if self.weights is None else _share(self.weights, self.rank, self.ranks)
+
+    def launch(self, tensor: torch.Tensor) -> Flight:
+        """Start. All ranks do so in the same order; until its end the tensor must not be touched."""
+        if self.ranks == 1:
+            return _Landed()
+        way = self.choice.way(tensor.nbytes)
+        if isinstance(way, str):
+            return self.launch_on_backend(tensor)
+        begun, us = monotonic(), communicator(self._group, tensor.device)
+        return _Executed(begun, us.launch(way, tensor, "average", self.weights, self.timeout), tensor.element_size())
+
+    def launch_on_backend(self, tensor: torch.Tensor) -> Flight:
+        """The backend's own all-reduce, whatever was chosen."""
+        tensor.mul_(self._share) if self.weights else tensor.div_(self.ranks)
+        limit = PATIENCE if self.timeout is None else self.timeout
+        return _OnBackend(tensor, self._group, self.rank, self.ranks, limit)
+
+
+class _Landed:
+    """Nothing to do: there is only one rank."""
+
+    bytes_sent = 0
+
+    def __init__(self) -> None:
+        self.begun = self.ended = monotonic()
+
+    def wait(self) -> None:
+        """It is there."""
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        call()
+
+
+class _Executed:
+    """By a schedule."""
+
+    def __init__(self, begun: float, running: Running, element_size: int) -> None:
+        self.begun = begun
+        self._running, self._element_size = running, element_size
+
+    @property
+    def ended(self) -> float:
+        return self._running.execution.ended
+
+    @property
+    def bytes_sent(self) -> int:
+        return _elements_sent(self._running.execution.program) * self._element_size
+
+    def wait(self) -> None:
+        self._running.wait()
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        self._running.execution.when_done(call)
+
+
+class _OnBackend:
+    """By the backend itself."""
+
+    def __init__(
+        self, tensor: torch.Tensor, group: dist.ProcessGroup | None, rank: int, ranks: int, seconds: float
+    ) -> None:
+        self.begun, self.ended = monotonic(), 0.0
+        self.bytes_sent = round(2 * (ranks - 1) / ranks * tensor.nbytes)
+        self._what = f"rank {rank}: the backend's own all-reduce of {tensor.nbytes} bytes among {ranks} ranks"
+        self._seconds = seconds
+        self._error: RuntimeError | None = None
+        self._done = Event()
+        self._lock = Lock()
+        self._calls: list[Callable[[], None]] = []
+        work: Any = dist.all_reduce(tensor, group=group, async_op=True)
+        self._work = work
+        work.get_future().add_done_callback(self._end)
+
+    def _end(self, future: Any) -> None:
+        """Called by the backend, whose work is not over before this returns: do not wait for it here."""
+        try:
+            future.value()
+        except RuntimeError as error:
+            self._error = error
+        with self._lock:
+            self.ended = monotonic()
+            calls, self._calls = self._calls, []
+        self._done.set()
+        for call in calls:
+            call()
+
+    def wait(self) -> None:
+        try:
+            if not self.ended:
+                self._work.wait(timedelta(seconds=self._seconds))
+                self._done.wait(1.0)
+            if self._error is not None:
+                raise self._error
+        except RuntimeError as error:
+            raise ExecutionError(
+                f"{self._what} failed after {monotonic() - self.begun:.1f} s: {error}; which rank is to blame the backend "
+                "does not say: a plan would"
+            ) from error
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        with self._lock:
+            if not self.ended:
+                self._calls.append(call)
+                return
+        call()
+
+
+@lru_cache(maxsize=256)
+def _elements_sent(program: Program) -> int:
+    return sum(message.stop - message.start for message in program.outgoing)
+
+
+def _share(weights: Sequence[float], rank: int, ranks: int) -> float:
+    if len(weights) != ranks:
+        raise InputError(f"{len(weights)} weights for {ranks} ranks: give one for each")
+    total = math.fsum(weights)
+    if any(not (math.isfinite(w) and w >= 0) for w in weights) or total <= 0:
+        raise InputError(f"weights {list(weights)} are not possible: finite numbers, none negative, not all zero")
+    return weights[rank] / total

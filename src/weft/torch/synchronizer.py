@@ -1,0 +1,132 @@
+"""Synchronizer: averages a model's gradients during every backward pass, by hooks on its parameters."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+import torch
+from torch.autograd import Variable
+
+from weft.errors import ExecutionError, InputError
+from weft.torch.arrangement import Arrangement
+from weft.torch.backward import Backward
+from weft.torch.buckets import Bucket
+from weft.torch.flights import Averaging
+from weft.torch.statistics import Tally
+
+Unused = Literal["error", "zeros"]
+MOST_NAMED = 8
+
+
+class Synchronizer:
+    """The trainable parameters of one model, in buckets. ``enabled`` is False while gradients are only accumulated."""
+
+    def __init__(
+        self, named: Sequence[tuple[str, torch.nn.Parameter]], arrangement: Arrangement, averaging: Averaging,
+        unused: Unused,
+    ) -> None:  # fmt: skip
+        if unused not in get_args(Unused):
+            raise InputError(f"unused={unused!r} is not known: it must be 'error' or 'zeros'")
+        self.names = [name for name, _ in named]
+        self.parameters = [parameter for _, parameter in named]
+        self.averaging, self.tally = averaging, Tally()
+        self.enabled = True
+        self._unused = unused
+        self._backward: Backward | None = None
+        self._used = bytearray(len(named))
+        """which parameters have had a gradient since the last synchronization"""
+        self.arrange(arrangement)
+        for place, parameter in enumerate(self.parameters):
+            parameter.register_post_accumulate_grad_hook(_hook(self, place))  # type: ignore[no-untyped-call]
+
+    def arrange(self, arrangement: Arrangement) -> None:
+        """Use these buckets from the next backward pass on. Gradients that were accumulated stay where they are."""
+        arrangement.check(len(self.parameters))
+        self.check_idle()
+        self.arrangement = arrangement
+        self.buckets = [
+            Bucket(rule, self.parameters, with_flags=self._unused == "zeros") for rule in arrangement.buckets
+        ]
+        self._homes = [(0, 0)] * len(self.parameters)
+        for b, rule in enumerate(arrangement.buckets):
+            for k, place in enumerate(rule.parameters):
+                self._homes[place] = (b, k)
+
+    def check_idle(self) -> None:
+        """Raise if a backward pass was begun and not ended: something in it has raised."""
+        if self._backward is not None:
+            raise ExecutionError(
+                f"rank {self.averaging.rank}: the last backward pass was broken off after {self._backward.launched} of "
+                f"{len(self.buckets)} buckets, so the ranks are out of step: start again from a checkpoint"
+            )
+
+    def gradient_is_there(self, place: int) -> None:
+        """Called by autograd when a parameter's gradient has been accumulated."""
+        self._used[place] = 1
+        if not self.enabled:
+            return
+        self._check_gradient(place)
+        if self._backward is None:
+            self._backward = Backward(self.buckets, self.averaging.launch, self._used_in)
+            Variable._execution_engine.queue_callback(self._finish)
+        b, k = self._homes[place]
+        if not self._backward.arrive(b, k):
+            raise InputError(
+                f"the gradient of {self.names[place]!r} came twice in one backward pass, as with reentrant checkpoints: use "
+                "torch.utils.checkpoint with use_reentrant=False"
+            )
+
+    def _used_in(self, b: int) -> list[int]:
+        return [self._used[place] for place in self.arrangement.buckets[b].parameters]
+
+    def _check_gradient(self, place: int) -> None:
+        gradient = self.parameters[place].grad
+        assert gradient is not None
+        if gradient.layout != torch.strided:
+            raise InputError(
+                f"the gradient of {self.names[place]!r} is {gradient.layout}: make it dense (sparse=False)"
+            )
+        if gradient.requires_grad:
+            raise InputError(
+                f"the gradient of {self.names[place]!r} can be differentiated again (create_graph), which an average cannot"
+            )
+
+    def _finish(self) -> None:
+        """At the end of the backward pass, when autograd has nothing left to do."""
+        backward = self._backward
+        assert backward is not None
+        absent = [(b, k) for b in range(len(self.buckets)) for k in backward.complete(b)]
+        backward.wait(self.tally)
+        self._backward = None
+        used, self._used = self._used, bytearray(len(self.names))
+        for b, k in absent:
+            # What nobody used keeps the gradient that it had, if any, as in DistributedDataParallel.
+            if self._unused == "error" or float(self.buckets[b].flags[k]) > 0:
+                self.buckets[b].attach(k)
+        if self._unused == "error":
+            self._check_all_used(used)
+
+    def _check_all_used(self, used: Sequence[int]) -> None:
+        """After the average, so that the others are not left waiting: they may have used what we have not."""
+        names = [name for name, was_used in zip(self.names, used, strict=True) if not was_used]
+        if names:
+            shown = ", ".join(map(repr, names[:MOST_NAMED]))
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            raise InputError(
+                f"rank {self.averaging.rank}: {len(names)} of {len(self.names)} parameters had no part in the loss: "
+                f"{shown}{more}; freeze them with requires_grad_(False) before wrapping the model, or wrap it with unused='zeros'"
+            )
+
+
+def _hook(synchronizer: Synchronizer, place: int) -> Callable[[torch.Tensor], None]:
+    """A parameter may outlive the wrapper of its model, and its hooks do: then they do nothing."""
+    reference = weakref.ref(synchronizer)
+
+    def gradient_is_there(_: torch.Tensor) -> None:
+        alive = reference()
+        if alive is not None:
+            alive.gradient_is_there(place)
+
+    return gradient_is_there

@@ -1,0 +1,255 @@
+"""weft.torch: buckets, choices and statistics by themselves, and training on gloo, with every rank a process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import weft.torch as wt
+from weft.collectives import butterfly, ring
+from weft.errors import InputError, ProofError
+from weft.network import full_mesh
+from weft.planning import Plan
+from weft.torch.arrangement import by_size
+from weft.torch.backward import Backward
+from weft.torch.buckets import Bucket
+from weft.torch.deciding import size_classes
+from weft.torch.memory import ParameterMemory
+from weft.torch.statistics import Tally, covered
+
+SCRIPT = Path(__file__).parent / "torch_rank.py"
+
+
+def _free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def _passes(commands: Sequence[tuple[list[str], dict[str, str]]], seconds: float) -> None:
+    """Run all at once; each must say that all is well, and what went wrong is shown."""
+    common = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    processes = [
+        subprocess.Popen(command, env=common | own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for command, own in commands
+    ]
+    try:
+        told = [process.communicate(timeout=seconds)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    codes = [process.returncode for process in processes]
+    assert codes == [0] * len(commands), "\n".join(told)
+
+
+def _ranks(size: int, *names: str, seconds: float = 300) -> None:
+    environment = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
+    command = [sys.executable, "-W", "error", str(SCRIPT), ",".join(names)]
+    _passes([(command, environment | {"RANK": str(rank)}) for rank in range(size)], seconds)
+
+
+def test_losses_are_those_of_ddp_whatever_the_schedule() -> None:
+    _ranks(4, "same_losses_as_ddp")
+
+
+def test_training_in_all_its_forms_on_two_ranks_under_torchrun() -> None:
+    names = (
+        "gradients_in_buckets", "accumulation_and_kept_memory", "unused_parameters", "dynamic_plans", "as_a_module", "hooks",
+        "measured_and_planned", "broken_off",
+    )  # fmt: skip
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", _free_port()]
+    _passes([([*torchrun, str(SCRIPT), ",".join(names)], {})], 300)
+
+
+class _Flight:
+    """An average that ends when the test says so."""
+
+    begun, bytes_sent = 1.0, 10
+
+    def __init__(self) -> None:
+        self.ended = 0.0
+        self._calls: list[Callable[[], None]] = []
+
+    def wait(self) -> None:
+        self.land()
+
+    def when_done(self, call: Callable[[], None]) -> None:
+        self._calls.append(call)
+
+    def land(self) -> None:
+        self.ended = 2.0
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+
+
+def _parameters(*sizes: int) -> list[nn.Parameter]:
+    return [nn.Parameter(torch.zeros(size)) for size in sizes]
+
+
+def _begun(arrangement: wt.Arrangement, parameters: list[nn.Parameter]) -> tuple[Backward, list[int], list[_Flight]]:
+    buckets = [Bucket(rule, parameters, with_flags=False) for rule in arrangement.buckets]
+    launched: list[int] = []
+    flights: list[_Flight] = []
+
+    def launch(flat: torch.Tensor) -> _Flight:
+        launched.append(next(b for b, bucket in enumerate(buckets) if bucket.flat is flat))
+        flights.append(_Flight())
+        return flights[-1]
+
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    return Backward(buckets, launch, lambda _: [1]), launched, flights
+
+
+def test_full_buckets_leave_in_order_however_gradients_come() -> None:
+    rules = tuple(wt.BucketRule(places) for places in ((3,), (2, 1), (0,)))
+    backward, launched, _ = _begun(wt.Arrangement(rules), _parameters(1, 2, 3, 4))
+    assert backward.arrive(2, 0)
+    assert backward.arrive(1, 1)
+    assert launched == []
+    assert backward.arrive(0, 0)
+    assert launched == [0]
+    assert backward.arrive(1, 0)
+    assert launched == [0, 1, 2]
+    assert not backward.arrive(1, 0), "a gradient comes once"
+
+
+def test_a_bucket_that_comes_after_another_waits_for_its_end() -> None:
+    rules = (wt.BucketRule((2,)), wt.BucketRule((1,), after=0), wt.BucketRule((0,)))
+    backward, launched, flights = _begun(wt.Arrangement(rules), _parameters(1, 2, 3))
+    for b in (0, 1, 2):
+        backward.arrive(b, 0)
+    assert launched == [0]
+    flights[0].land()
+    assert launched == [0, 1, 2]
+
+
+def test_what_is_missing_leaves_as_zeros_and_everything_is_awaited() -> None:
+    rules = (wt.BucketRule((1,)), wt.BucketRule((0,), after=0))
+    parameters = _parameters(2, 2)
+    backward, launched, flights = _begun(wt.Arrangement(rules), parameters)
+    backward.arrive(1, 0)
+    parameters[1].grad = None
+    assert backward.complete(0) == [0]
+    assert backward.complete(1) == []
+    tally = Tally()
+    backward.wait(tally)
+    assert launched == [0, 1]
+    assert all(flight.ended for flight in flights)
+    taken = tally.take()
+    assert (taken.communication_seconds, taken.bytes_sent, taken.passes) == (1.0, 20, 1)
+
+
+def test_buckets_go_from_the_last_parameter_to_the_first_by_type_and_size() -> None:
+    parameters = [torch.zeros(10), torch.zeros(10, dtype=torch.float64), torch.zeros(10), torch.zeros(10)]
+    found = by_size(parameters, bucket_bytes=80, first_bytes=40)
+    assert [rule.parameters for rule in found.buckets] == [(3,), (1,), (2, 0)]
+    found.check(4)
+    for wrong in (
+        lambda: by_size(parameters, bucket_bytes=0),
+        lambda: wt.Arrangement((wt.BucketRule((0,), after=0),)),
+        lambda: wt.Arrangement((wt.BucketRule(()),)),
+        lambda: wt.Arrangement((wt.BucketRule((0, 0)),)).check(1),
+        lambda: wt.Arrangement((wt.BucketRule((0,)),)).check(2),
+    ):
+        with pytest.raises(InputError):
+            wrong()
+
+
+def test_gradients_keep_the_layout_of_their_parameters() -> None:
+    images = nn.Parameter(torch.zeros(2, 3, 4, 5).to(memory_format=torch.channels_last))
+    holes = nn.Parameter(torch.zeros(4, 6)[:, ::2])
+    bucket = Bucket(wt.BucketRule((0, 1)), [images, holes], with_flags=True)
+    assert bucket.views[0].stride() == images.stride()
+    assert bucket.views[1].is_contiguous()
+    bucket.views[0].fill_(1)
+    bucket.views[1].fill_(2)
+    bucket.raise_flags([1, 0])
+    assert bucket.flat.tolist() == [1.0] * 120 + [2.0] * 12 + [1.0, 0.0]
+
+
+def _plan(nbytes: int, collective: str) -> Plan:
+    network = full_mesh(3)
+    schedule = ring(network).segmented(2) if collective == "ring" else butterfly(network)
+    return Plan(network, nbytes, schedule, collective, 2, 1.0, 0.5, "because", ring(network))
+
+
+def test_a_choice_takes_the_plan_of_the_nearest_size_and_survives_as_text() -> None:
+    small, large = _plan(1_000, "butterfly"), _plan(1_000_000, "ring")
+    choice = wt.Choice.of([large, small])
+    assert choice.way(1) is small
+    assert choice.way(30_000) is small
+    assert choice.way(40_000) is large
+    assert wt.Choice.parse(choice.to_text()).digest == choice.digest
+    for given in (ring(full_mesh(3)), "backend"):
+        assert wt.Choice.parse(wt.Choice.of(given).to_text()) == wt.Choice.of(given)
+    assert wt.Choice.of(small).digest != wt.Choice.of(large).digest
+
+
+def test_choices_that_cannot_be_are_refused() -> None:
+    for given in ([], 3, ["ring"], None):
+        with pytest.raises(InputError):
+            wt.Choice.of(given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="cannot read"):
+        wt.Choice.of("no such file")
+    with pytest.raises(InputError, match="for 3 ranks cannot run on 4"):
+        wt.Choice.of(ring(full_mesh(3))).check(4)
+    network = full_mesh(3)
+    with pytest.raises(InputError, match=r"ranks \[2\] would train without the others"):
+        wt.Choice.of(ring(network.with_active(network.workers[:2]))).check(3)
+    text = wt.Choice.of(ring(network)).to_text()
+    for broken in (
+        "{}",
+        "[",
+        text.replace('"weft_choice": 1', '"weft_choice": 2'),
+        text.replace("schedule", "nothing", 1),
+    ):
+        with pytest.raises(InputError):
+            wt.Choice.parse(broken)
+    with pytest.raises(ProofError):
+        wt.Choice.parse(text.replace("\\n0>1 reduce 0", "", 1))
+
+
+def test_what_is_remembered_follows_the_parameter_from_bucket_to_bucket() -> None:
+    a, b, c = _parameters(1, 2, 3)
+    memory = ParameterMemory()
+    memory.of([c, b])[0].tensors["residual"] = torch.ones(3)
+    assert memory.of([a, c])[1].tensors["residual"].tolist() == [1.0] * 3
+    again = ParameterMemory()
+    again.load_state_dict(memory.state_dict())
+    assert again.of([c])[0].tensors["residual"].tolist() == [1.0] * 3
+    with pytest.raises(InputError, match=r"parameter '1' has shape \(1,\), but \(2,\) was loaded"):
+        again.of([a])
+    named = ParameterMemory([("a", a), ("b", b)])
+    named.of([b])[0].averaged = 7
+    other = ParameterMemory([("b", b), ("a", a)])
+    other.load_state_dict(named.state_dict())
+    assert other.of([b])[0].averaged == 7
+    with pytest.raises(InputError, match="not among the named ones"):
+        other.of([c])
+    with pytest.raises(InputError, match=r"\['b'\], which this model has not"):
+        ParameterMemory([("a", a)]).load_state_dict(named.state_dict())
+
+
+def test_overlapping_times_count_once() -> None:
+    assert covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.0)]) == 4.0
+    assert covered([]) == 0.0
+
+
+def test_similar_sizes_share_a_plan() -> None:
+    assert size_classes([100, 90, 60, 49, 30, 3]) == [3, 49, 100]
+
+
+def test_the_surface_is_sorted_and_there() -> None:
+    assert sorted(wt.__all__) == wt.__all__
+    assert all(getattr(wt, name) is not None for name in wt.__all__)
