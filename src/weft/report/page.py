@@ -99,9 +99,12 @@ def _section(section: Section, number: int) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; columns of numbers are aligned at the right."""
+    """A table; columns of numbers are aligned at the right. A dash stands for a number that is missing."""
     length = max(map(len, rows))
-    numeric = [all(_NUMBER.fullmatch(row[i]) for row in rows if i < len(row) and row[i]) for i in range(length)]
+    numeric = [
+        all(_NUMBER.fullmatch(row[i]) for row in rows if i < len(row) and row[i] not in ("", "-"))
+        for i in range(length)
+    ]
     kind = [' class="number"' if is_number else "" for is_number in numeric]
     head = "".join(f'<th scope="col"{kind[i]}>{escape(text)}</th>' for i, text in enumerate(columns))
     lines = ["".join(f"<td{kind[i]}>{escape(text)}</td>" for i, text in enumerate(row)) for row in rows]

@@ -1,49 +1,30 @@
-"""Figures 4 and 5 of the RAT paper as pictures, and all of the reproduction on one page."""
+"""Figures 4 and 5 of the RAT paper as pictures."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
-from weft.files import write_atomically
-from weft.report.page import Section, html_page
-from weft.report.save import save_figure, svg_text
+from weft.report.findings_page import Picture
 from weft.reproductions.rat import GBITS, Oversubscribed, Paused
 
 COLOURS = {"PS": "#8c6d31", "ring": "#3b6fb6", "RAT": "#c8443c", "RAT, 2 segments": "#e39a8f"}
 MARKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-Table = list[list[str]]
 
 
-def save_rat(
-    path: Path, oversubscribed: list[Oversubscribed], paused: list[Paused], numbers: Table, reasons: list[str]
-) -> None:
-    """A page for .html; for .svg and .png both figures above each other."""
-    if path.suffix == ".html":
-        write_atomically(path, _page(oversubscribed, paused, numbers, reasons))
-        return
-    figure = Figure(figsize=(11, 7.5), layout="constrained")
-    halves = np.asarray(figure.subfigures(2, 1))
-    _draw_figure_4(halves[0].subplots(1, len(GBITS)), oversubscribed)
-    _draw_figure_5(halves[1].subplots(1, 2, sharey=True), paused)
-    save_figure(figure, path)
+def rat_pictures(oversubscribed: list[Oversubscribed], paused: list[Paused]) -> list[Picture]:
+    """Both figures."""
 
+    def fourth(figure: Figure | SubFigure) -> None:
+        _draw_figure_4(list(figure.subplots(1, len(GBITS))), oversubscribed)
 
-def _page(oversubscribed: list[Oversubscribed], paused: list[Paused], numbers: Table, reasons: list[str]) -> str:
-    first = Figure(figsize=(11, 3.6), layout="constrained")
-    _draw_figure_4(first.subplots(1, len(GBITS)), oversubscribed)
-    second = Figure(figsize=(11, 3.6), layout="constrained")
-    _draw_figure_5(second.subplots(1, 2, sharey=True), paused)
-    rows = tuple(tuple(row) for row in numbers[1:])
-    sections = [
-        Section("The paper's numbers beside ours", tuple(reasons), ("", "paper", "ours"), rows),
-        Section("Figure 4: oversubscribed networks", svg=svg_text(first), caption="97 MB, 2 spines, 4 leaves."),
-        Section("Figure 5: paused nodes", svg=svg_text(second), caption="64 servers in 2 racks, 40 Gbit/s, 97 MB."),
+    def fifth(figure: Figure | SubFigure) -> None:
+        _draw_figure_5(list(figure.subplots(1, 2, sharey=True)), paused)
+
+    return [
+        Picture("Figure 4: oversubscribed networks", "97 MB, 2 spines, 4 leaves.", 3.6, fourth),
+        Picture("Figure 5: paused nodes", "64 servers in 2 racks, 40 Gbit/s, 97 MB.", 3.6, fifth),
     ]
-    return html_page("RAT, Section 4, made again", sections)
 
 
 def _draw_figure_4(panels: list[Axes], rows: list[Oversubscribed]) -> None:

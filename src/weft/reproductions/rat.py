@@ -8,13 +8,14 @@ two; of 0, 5 and 20 us a link, 5 us is shown; of 1, 2, 4 and 8 segments of RAT, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from weft.collectives import parameter_server, rat, ring
 from weft.network import Network, spine_leaf, two_tier
 from weft.proof import verify
+from weft.reproductions.findings import Progress, silent
 from weft.schedule import Schedule
 from weft.simulation import Conditions, Slow, rotating_pauses, simulate
 from weft.simulation.simulate import Channel
@@ -64,15 +65,7 @@ class Paused:
     rat: float
 
 
-Progress = Callable[[int, int], None]
-
-
-def _silent(done: int, whole: int) -> None:
-    """Nobody wants to know how far it is."""
-    del done, whole
-
-
-def figure_4(progress: Progress = _silent) -> list[Oversubscribed]:
+def figure_4(progress: Progress = silent) -> list[Oversubscribed]:
     """2 spines and 4 leaves; more workers on every leaf make the oversubscription."""
     settings = [(gbit, ratio) for gbit in GBITS for ratio in RATIOS]
     rows: list[Oversubscribed] = []
@@ -89,7 +82,7 @@ def figure_4(progress: Progress = _silent) -> list[Oversubscribed]:
     return rows
 
 
-def figure_5(progress: Progress = _silent) -> list[Paused]:
+def figure_5(progress: Progress = silent) -> list[Paused]:
     """64 servers in 2 racks at 40 Gbit/s without oversubscription; k of them pause, and change every 10 ms."""
     network = two_tier(2, 32, 40 * GBIT, latency=LATENCY)
     schemes = [parameter_server(network), ring(network), rat(network)]
