@@ -70,6 +70,10 @@ def test_training_in_all_its_forms_on_two_ranks_under_torchrun() -> None:
     _passes([([*torchrun, str(SCRIPT), ",".join(names)], {})], 300)
 
 
+def test_a_rank_that_dies_is_named_by_the_backward_pass_of_the_others() -> None:
+    _ranks(3, "a_rank_dies")
+
+
 class _Flight:
     """An average that ends when the test says so."""
 

@@ -18,6 +18,9 @@ import torch.distributed as dist
 
 from weft.errors import ExecutionError, WeftError
 from weft.network import Network
+from weft.planning import Costs, plan
+from weft.runtime.costs import measured_costs
+from weft.runtime.probe import probe
 from weft.torch.choice import BACKEND, Choice, Way, name_of
 from weft.torch.flights import Averaging, Flight
 from weft.torch.reducing import communicator
@@ -79,9 +82,10 @@ def decided(
         return Decision(Choice.of(BACKEND), ("there is only one rank",))
     tensors = [torch.zeros_like(tensor) for tensor in tensors]
     sizes = size_classes([tensor.nbytes for tensor in tensors])
-    known = _network(network, group)
+    us = communicator(group, tensors[0].device)
+    known, costs = _network(network, group), measured_costs(us, group)
     seconds = 300 + 10 * PLANNING_SECONDS * len(sizes)
-    handed = communicator(group, tensors[0].device).from_rank_0(lambda: _planned(known, sizes), seconds)
+    handed = us.from_rank_0(lambda: _planned(known, sizes, costs), seconds)
     if handed.startswith("!"):
         reason = f"the network could not be measured ({handed[1:]}), so there is no plan"
         return Decision(Choice.of(BACKEND), (reason,), (), time.monotonic() - begun)
@@ -109,8 +113,6 @@ def _network(given: Network | None, group: dist.ProcessGroup | None) -> Network 
     """The network that was given or measured, or why it could not be measured. All ranks take part in measuring."""
     if given is not None:
         return given
-    from weft.runtime.probe import probe
-
     try:
         return probe(group).network
     except ExecutionError:
@@ -119,13 +121,11 @@ def _network(given: Network | None, group: dist.ProcessGroup | None) -> Network 
         return str(error)
 
 
-def _planned(network: Network | str, sizes: Sequence[int]) -> str:
+def _planned(network: Network | str, sizes: Sequence[int], costs: Costs) -> str:
     """On rank 0: plans for these sizes as text, or what went wrong."""
-    from weft.planning import plan
-
     if isinstance(network, str):
         return "!" + network
-    return Choice.of([plan(network, size, seconds=PLANNING_SECONDS) for size in sizes]).to_text()
+    return Choice.of([plan(network, size, seconds=PLANNING_SECONDS, costs=costs) for size in sizes]).to_text()
 
 
 def _tried(
