@@ -11,7 +11,7 @@ from threading import Lock
 
 import torch
 
-AHEAD = 4 << 20
+AHEAD = 8 << 20
 """Bytes of small messages that a peer may send ahead."""
 
 
