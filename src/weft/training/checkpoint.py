@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,6 +72,8 @@ def checkpoint_of(data: bytes, name: str) -> Checkpoint:
         return Checkpoint(position=position, conditions=conditions, **rest)
     except InputError:
         raise
+    except pickle.UnpicklingError as error:
+        raise InputError(f"{name} is not a checkpoint that Weft wrote: it holds more than tensors and texts") from error
     except Exception as error:
         text = str(error).partition("\n")[0]
         raise InputError(f"{name} is not a checkpoint that Weft wrote, or is damaged: {text}") from error

@@ -42,8 +42,14 @@ def joined(device: Literal["auto", "cpu", "cuda"]) -> Iterator[Place]:
     except (RuntimeError, ValueError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise ExecutionError(f"rank {os.environ.get('RANK', 0)} cannot join the others at {where}: {error}") from error
-    yield Place(dist.get_rank(), dist.get_world_size(), chosen)
-    # Not after a failure: others may still be inside, and what is left ends with the process.
+    place = Place(dist.get_rank(), dist.get_world_size(), chosen)
+    try:
+        yield place
+    except Exception as error:
+        # After a failure others may still be inside; what is left then ends with the process.
+        if place.world == 1 or isinstance(error, InputError):
+            dist.destroy_process_group()
+        raise
     dist.destroy_process_group()
 
 

@@ -97,6 +97,7 @@ class _Watch:
         self._selector = selectors.DefaultSelector()
         self._code = 0
         self._signals: list[int] = []
+        self._said: set[str] = set()
         self._deadlines: list[tuple[float, int]] = []
         for worker in workers:
             if worker.pipe is not None:
@@ -165,6 +166,7 @@ class _Watch:
         elif self._code >= 128 and any(worker.process.returncode < 0 for worker in failed):
             # It was not training yet, or was killed: the others cannot go on without it.
             self._send(signal.SIGKILL)
+            self._say("interrupted; no checkpoint was written")
 
     def _listen_for(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -176,15 +178,18 @@ class _Watch:
         self._code = code if code > 0 else 128 - code
         if code not in (1, 2):
             how = f"exit code {code}" if code > 0 else f"signal {-code} ({signal.Signals(-code).name})"
-            write_all(
-                _STANDARD_ERROR, f"weft train: rank {worker.rank} ended with {how}; the others end too\n".encode()
-            )
+            self._say(f"rank {worker.rank} ended with {how}; the others end too")
         now = time.monotonic()
         self._deadlines = [(now + GRACE, signal.SIGTERM), (now + GRACE + LAST_WORDS, signal.SIGKILL)]
 
     def _act(self) -> None:
         while self._deadlines and time.monotonic() >= self._deadlines[0][0]:
             self._send(self._deadlines.pop(0)[1])
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            write_all(_STANDARD_ERROR, f"weft train: {text}\n".encode())
 
     def _send(self, number: int) -> None:
         for worker in self._living:

@@ -145,4 +145,4 @@ class Loop:
 
 def conditions(place: Place) -> Conditions:
     """What the bits of a result depend on besides the file."""
-    return Conditions(place.world, torch.get_num_threads(), place.device.type, torch.__version__)
+    return Conditions(place.world, torch.get_num_threads(), place.device.type, str(torch.__version__))

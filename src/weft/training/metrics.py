@@ -1,9 +1,9 @@
 """metrics.jsonl: one line of JSON for every step.
 
-``step``, ``epoch`` (both counted from 1), ``loss`` (the average over all workers), ``samples`` (of all workers), ``seconds`` (of
-this step), ``elapsed`` (of all steps so far), ``communication_seconds`` and ``exposed_seconds`` (averages over workers: time with
-gradients on the network, and the part of it that training waited for), ``bytes_sent`` (of gradients, by all workers
-together), ``learning_rate``; and, where the model was evaluated after this step, ``accuracy`` and ``test_loss``.
+``step``, ``epoch`` (both counted from 1), ``loss``, ``samples`` (of all workers), ``seconds`` (of this step), ``elapsed`` (of all
+steps so far), ``communication_seconds`` (with gradients on the network), ``exposed_seconds`` (that training waited for it),
+``bytes_sent`` (of gradients, by all workers together), ``learning_rate``; and, where the model was evaluated after this
+step, ``accuracy`` and ``test_loss``. Loss and seconds are averages over the workers.
 """
 
 from __future__ import annotations

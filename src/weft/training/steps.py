@@ -28,7 +28,6 @@ class Finished:
     position: Position
     """after the step"""
     epoch: int
-    seconds: float
     rate: float
     samples: int
     sums: torch.Tensor
@@ -37,10 +36,11 @@ class Finished:
     def told(self, world: int, elapsed: float) -> tuple[StepRecord, int]:
         """The record of the step, and the number of the signal by which somebody asked to stop, or 0."""
         self.work.wait()
-        loss, communication, exposed, sent, asked, signals = self.sums.tolist()
+        loss, total, communication, exposed, sent, asked, signals = self.sums.tolist()
+        seconds = total / world
         record = StepRecord(
-            step=self.position.step, epoch=self.epoch + 1, loss=loss / world, samples=self.samples, seconds=self.seconds,
-            elapsed=elapsed + self.seconds, communication_seconds=communication / world, exposed_seconds=exposed / world,
+            step=self.position.step, epoch=self.epoch + 1, loss=loss / world, samples=self.samples, seconds=seconds,
+            elapsed=elapsed + seconds, communication_seconds=communication / world, exposed_seconds=exposed / world,
             bytes_sent=round(sent), learning_rate=self.rate,
         )  # fmt: skip
         return record, round(signals / asked) if asked else 0
@@ -68,16 +68,14 @@ class Stepper:
         if self.config.optimizer.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.module.parameters(), self.config.optimizer.clip_norm)
         self.optimizer.step()
-        seconds = time.perf_counter() - begun
         spent = self.model.take_statistics()
-        numbers = (spent.communication_seconds, spent.exposed_seconds, spent.bytes_sent, float(stop > 0), stop)
+        seconds = time.perf_counter() - begun
+        numbers = (seconds, spent.communication_seconds, spent.exposed_seconds, spent.bytes_sent, float(stop > 0), stop)
         sums = torch.tensor([0.0, *numbers], dtype=torch.float64, device=self.place.device)
         sums[0] = loss
         # Looked at one step later, when it has long arrived: nobody waits for it.
         work = dist.all_reduce(sums, async_op=True)
-        return Finished(
-            self.sampler.after(position), position.epoch, seconds, rate, self.sampler.step_examples, sums, work
-        )
+        return Finished(self.sampler.after(position), position.epoch, rate, self.sampler.step_examples, sums, work)
 
     def _backward(self, position: Position) -> torch.Tensor:
         """Gradients of this worker's batch, averaged over workers; the loss of the batch."""
