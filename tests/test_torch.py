@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch._C._distributed_c10d import HashStore
 
 import weft.torch as wt
 from weft.collectives import butterfly, ring
@@ -58,7 +61,7 @@ def _ranks(size: int, *names: str, seconds: float = 300) -> None:
 
 
 def test_losses_are_those_of_ddp_whatever_the_schedule() -> None:
-    _ranks(4, "same_losses_as_ddp")
+    _ranks(4, "same_losses_as_ddp", "in_groups")
 
 
 def test_training_in_all_its_forms_on_two_ranks_under_torchrun() -> None:
@@ -188,7 +191,7 @@ def _plan(nbytes: int, collective: str) -> Plan:
     return Plan(network, nbytes, schedule, collective, 2, 1.0, 0.5, "because", ring(network))
 
 
-def test_a_choice_takes_the_plan_of_the_nearest_size_and_survives_as_text() -> None:
+def test_a_choice_takes_the_plan_of_the_nearest_size_and_survives_as_text(tmp_path: Path) -> None:
     small, large = _plan(1_000, "butterfly"), _plan(1_000_000, "ring")
     choice = wt.Choice.of([large, small])
     assert choice.way(1) is small
@@ -198,6 +201,48 @@ def test_a_choice_takes_the_plan_of_the_nearest_size_and_survives_as_text() -> N
     for given in (ring(full_mesh(3)), "backend"):
         assert wt.Choice.parse(wt.Choice.of(given).to_text()) == wt.Choice.of(given)
     assert wt.Choice.of(small).digest != wt.Choice.of(large).digest
+    large.save(tmp_path / "large.json")
+    assert wt.Choice.of(tmp_path / "large.json").digest == wt.Choice.of(large).digest
+
+
+@pytest.fixture
+def _alone() -> Iterator[None]:
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("_alone")
+def test_one_rank_alone_trains_as_without_a_wrapper() -> None:
+    bare = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    model = wt.DataParallel(copy.deepcopy(bare))
+    assert "only one rank" in model.report()
+    for one in (bare, model):
+        one(torch.arange(6.0).view(2, 3)).square().sum().backward()
+    for ours, theirs in zip(model.parameters(), bare.parameters(), strict=True):
+        assert ours.grad is not None
+        assert theirs.grad is not None
+        assert torch.equal(ours.grad, theirs.grad)
+    statistics = model.take_statistics()
+    assert (statistics.passes, statistics.bytes_sent) == (1, 0)
+
+
+@pytest.mark.usefixtures("_alone")
+def test_gradients_that_cannot_be_averaged_are_named() -> None:
+    words = wt.DataParallel(nn.Embedding(5, 3, sparse=True), "backend")
+    with pytest.raises(InputError, match=r"gradient of 'weight' is torch\.sparse_coo"):
+        words(torch.tensor([1])).sum().backward()
+    twice = wt.DataParallel(nn.Linear(2, 2), "backend")
+    with pytest.raises(InputError, match="can be differentiated again"):
+        twice(torch.ones(1, 2)).square().sum().backward(create_graph=True)
+    with pytest.raises(InputError, match=r"'weight' is torch\.complex64"):
+        wt.DataParallel(nn.Linear(2, 2, dtype=torch.complex64))
+    with pytest.raises(InputError, match="unused='maybe'"):
+        wt.DataParallel(nn.Linear(2, 2), "backend", unused="maybe")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="2 weights for 1 ranks"):
+        wt.DataParallel(nn.Linear(2, 2), "backend", weights=[1, 2])
+    with pytest.raises(InputError, match="'auto' is for DataParallel"):
+        wt.HookState("auto")
 
 
 def test_choices_that_cannot_be_are_refused() -> None:

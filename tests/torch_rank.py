@@ -192,6 +192,20 @@ def same_losses_as_ddp(rank: int, size: int) -> None:
     assert all(one == everybody[0] for one in everybody), "the ranks have the same parameters, to the bit"
 
 
+def in_groups(rank: int, size: int) -> None:
+    """Two models, each trained by half of the ranks."""
+    groups = [dist.new_group(list(range(half, size, 2))) for half in range(2)]
+    group = groups[rank % 2]
+    for way in ("backend", ring(full_mesh(size // 2))):
+        model: Any = wt.DataParallel(nn.Linear(3, 1, bias=False), way, group=group)
+        model(torch.full((1, 3), float(rank))).sum().backward()
+        mean = sum(range(rank % 2, size, 2)) / (size // 2)
+        assert torch.allclose(model.module.weight.grad, torch.full((1, 3), mean))
+        shared = model.module.weight.detach().clone()
+        dist.broadcast(shared, rank % 2, group)
+        assert torch.equal(shared, model.module.weight)
+
+
 def accumulation_and_kept_memory(rank: int, size: int) -> None:
     start = made(mlp)
     for accumulate, to_none in ((3, True), (2, False), (1, False)):

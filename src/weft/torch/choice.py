@@ -43,6 +43,8 @@ class Choice:
             return Choice(((1, given),))  # type: ignore[arg-type]
         from weft.planning import Plan
 
+        if given == "auto":
+            raise InputError("'auto' is for DataParallel, which measures: plan first, such as with weft.torch.plan")
         if isinstance(given, str | Path):
             return Choice.of(Plan.load(given))
         plans = [given] if isinstance(given, Plan) else given

@@ -23,6 +23,10 @@ PATIENCE = 1800.0
 """Seconds that the backend's own operations may take unless something else is said: torch.distributed's default."""
 
 
+CALLED_BACK = 60.0
+"""Seconds in which the backend says that what it has done is done."""
+
+
 class Flight(Protocol):
     """A tensor that is being averaged."""
 
@@ -151,7 +155,7 @@ class _OnBackend:
         try:
             if not self.ended:
                 self._work.wait(timedelta(seconds=self._seconds))
-                self._done.wait(1.0)
+                self._done.wait(CALLED_BACK)
             if self._error is not None:
                 raise self._error
         except RuntimeError as error:

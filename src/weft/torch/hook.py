@@ -49,19 +49,19 @@ class HookState:
         flight = self.averaging.launch(bucket.buffer())
         self._flights.append(flight)
         if bucket.is_last():
-            self._tally_up()
+            self._tally_up(passes=1)
         return flight
 
-    def _tally_up(self) -> None:
-        """Count what has ended; the buckets of one backward pass have when the next one begins."""
+    def _tally_up(self, passes: int) -> None:
+        """Count what has ended; what is still in flight is counted the next time."""
         ended = [flight for flight in self._flights if flight.ended]
         self._flights = [flight for flight in self._flights if not flight.ended]
         intervals = [(flight.begun, flight.ended) for flight in ended]
-        self._tally.add(intervals, 0.0, sum(flight.bytes_sent for flight in ended))
+        self._tally.add(intervals, 0.0, sum(flight.bytes_sent for flight in ended), passes)
 
     def take_statistics(self) -> StepStatistics:
         """What has been sent since this was last called. How much of it was exposed only DistributedDataParallel knows."""
-        self._tally_up()
+        self._tally_up(passes=0)
         return self._tally.take()
 
     def state_dict(self) -> dict[str, Any]:

@@ -28,12 +28,12 @@ class Tally:
         self._communication = self._exposed = 0.0
         self._bytes = self._passes = 0
 
-    def add(self, intervals: Iterable[Interval], exposed: float, nbytes: int) -> None:
-        """One backward pass: when buckets were in flight, how long the end waited, and the bytes."""
+    def add(self, intervals: Iterable[Interval], exposed: float, nbytes: int, passes: int = 1) -> None:
+        """Backward passes: when buckets were in flight, how long the end waited, and the bytes."""
         self._communication += covered(intervals)
         self._exposed += exposed
         self._bytes += nbytes
-        self._passes += 1
+        self._passes += passes
 
     def take(self) -> StepStatistics:
         taken = StepStatistics(self._communication, self._exposed, self._bytes, self._passes)
