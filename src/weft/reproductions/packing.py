@@ -46,6 +46,8 @@ MOST_TRANSFERS = 260_000
 """A forest is simulated in as many segments as keep it below this, and not at all if these are fewer than ``FEWEST``."""
 FEWEST_SEGMENTS, MOST_SEGMENTS = 4, 128
 GAP = 0.001
+PATIENCE = 300.0
+"""seconds for a packing; none needs more than a few, but a busy machine must not change what is printed"""
 
 PAPER = {
     "all_active_10": 2.9, "all_active_25": 2.1, "all_active_40": 1.2, "all_active_100_over_ps": 1.0,
@@ -153,9 +155,9 @@ def row_of(name: str, gbit: int, machines: int, gpus: int, active: Sequence[Sequ
 def packed(network: Network, formulation: Formulation) -> Packing:
     """A packing of the network; idle workers that are alike are packed as one."""
     if not network.inactive:
-        return pack(network, formulation, gap=GAP)
+        return pack(network, formulation, gap=GAP, seconds=PATIENCE)
     small = merged(network)
-    return small.spread(pack(small.network, formulation, gap=GAP))
+    return small.spread(pack(small.network, formulation, gap=GAP, seconds=PATIENCE))
 
 
 def _simulated(

@@ -14,7 +14,7 @@ from weft.packing.pack import pack
 from weft.planning.candidates import busiest_link
 from weft.reproductions.findings import Progress, silent
 from weft.reproductions.gpu_networks import Between, first_of_each, gpu_mesh, shared_links, with_active
-from weft.reproductions.packing import BASELINES, GBITS, NBYTES, Row, packed
+from weft.reproductions.packing import BASELINES, GBITS, NBYTES, PATIENCE, Row, packed
 from weft.simulation import simulate
 
 READINGS: tuple[Between, ...] = ("GPU pair", "machine pair", "machine")
@@ -56,7 +56,7 @@ def _reading(between: Between, active: tuple[int, ...]) -> Reading:
     over_server = 0.0
     for gbit in GBITS:
         network = with_active(shared_links(len(active), gpus, gbit, between), first_of_each(active))
-        packing = pack(network) if network.switches else packed(network, "pipelined")
+        packing = pack(network, seconds=PATIENCE) if network.switches else packed(network, "pipelined")
         schedules = [collective(network) for collective in BASELINES.values()]
         best = min(busiest_link(schedule, network, NBYTES) for schedule in schedules)
         ours = packing.value * NBYTES
@@ -79,7 +79,7 @@ def dgx1_readings() -> dict[int, tuple[float, float]]:
     found: dict[int, tuple[float, float]] = {}
     for gbit in GBITS:
         network = gpu_mesh(2, 8, gbit, dgx1=True)
-        ours = pack(network).value * NBYTES
+        ours = pack(network, seconds=PATIENCE).value * NBYTES
         schedules = [collective(network) for collective in BASELINES.values()]
         spread, pinned = (
             min(busiest_link(schedule, taken, NBYTES) for schedule in schedules)

@@ -76,8 +76,8 @@ def _links(readings: list[Reading]) -> str:
     partly = [reading for reading in shared if reading not in full]
     return (
         "Links. Every two GPUs of different machines have a link of their own here. If GPUs shared one link for each "
-        "pair of machines, or one for each machine, no trees could beat the best baseline by more than "
-        f"{max(max(r.most.values()) for r in full):.2f} with all workers active, nor by more than "
+        "pair of machines, or one for each machine, no trees could make the ratio larger than "
+        f"{max(max(r.most.values()) for r in full):.2f} with all workers active, nor than "
         f"{max(r.most[low] for r in partly):.2f} with some at 10 Gbit/s. Baselines whose phases take turns would leave "
         f"up to {max(r.unpipelined[low] for r in full):.2f} at 10 and "
         f"{max(r.unpipelined[max(packing.GBITS)] for r in full):.2f} at 100 Gbit/s, more with faster links, where the "
@@ -103,8 +103,8 @@ def _simulated() -> str:
     return (
         "Simulated times are longer than a packing's, because a pipeline has to fill: a forest is cut into up to "
         f"{packing.MOST_SEGMENTS} segments, but into no more than keep it below {packing.MOST_TRANSFERS:,} transfers. "
-        f"With 32 GPUs that leaves {packing.FEWEST_SEGMENTS}, too few, and some of these forests come out slower than "
-        "PS; with 64 none. Not simulated are those marked '-'. Of the 68 distributions of two and more workers, Figure "
-        f"5 has {len(packing.COUNTS)}, so that this takes minutes; they were picked after all 68 had been packed at 10 "
-        "Gbit/s, and the largest ratio of all is among them."
+        f"With 32 GPUs that leaves {packing.FEWEST_SEGMENTS} segments, too few: some of these forests come out slower "
+        "than PS. With 64 GPUs it leaves fewer still, and these are not simulated, like all settings marked '-'. Of the "
+        f"68 distributions of two and more workers, Figure 5 has {len(packing.COUNTS)}, so that this takes minutes; they "
+        "were picked after all 68 had been packed at 10 Gbit/s, and the largest ratio of all is among them."
     )
