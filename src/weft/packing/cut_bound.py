@@ -133,8 +133,8 @@ class _Program:
         for i in range(n):
             parts = np.array([every[i], roots[i], early.roots[i]])
             self._row(parts, np.array([1.0, -1.0, -1.0]), 0.0, 0.0)
-        length = self._share((up, early), 0.5)
-        self._share((late,), 0.5, length)
+        half = self._share((up, early), 2.0)
+        self._share((late,), 0.0, half)
         return [up, early, late]
 
     def _new_columns(self, count: int, cost: float = 0.0) -> Ints:
@@ -184,20 +184,24 @@ class _Program:
         A corner of the program violates many rows of which most say little; a middle violates those that matter.
         """
         self.middle = _INERTIA * self.middle + (1 - _INERTIA) * self.columns if len(self.middle) else self.columns
-        if self._add_violated(self.middle):
+        violated, added = self._add_violated(self.middle)
+        if added:
             return True
-        # The middle is a solution of the whole program. It may already be as good as the bound.
-        if self.costs @ self.middle <= self.value * (1 + _GAP):
+        # A middle that violates nothing solves the whole program. It may already be as good as the bound.
+        if not violated and self.costs @ self.middle <= self.value * (1 + _GAP):
             self.columns = self.middle
             return False
         self.middle = self.columns
-        return self._add_violated(self.columns)
+        return self._add_violated(self.columns)[1] > 0
 
-    def _add_violated(self, columns: Floats) -> bool:
-        added = 0
+    def _add_violated(self, columns: Floats) -> tuple[int, int]:
+        """How many cuts are violated, and how many of these rows are new."""
+        violated = added = 0
         for at, layer in enumerate(self.layers):
-            added += sum(self._add_cut(at, inside) for inside in self._narrow_sides(layer, columns))
-        return added > 0
+            sides = self._narrow_sides(layer, columns)
+            violated += len(sides)
+            added += sum(self._add_cut(at, inside) for inside in sides)
+        return violated, added
 
     def _narrow_sides(self, layer: _Layer, columns: Floats) -> NDArray[np.bool_]:
         """The sets of nodes into which less can flow than has its root outside."""
