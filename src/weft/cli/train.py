@@ -126,14 +126,14 @@ def _trained(args: argparse.Namespace, config: Config) -> int:
         if args.json:
             print_json(summary.to_json())
         else:
-            print_summary(summary, args)
+            print_summary(summary)
     return 128 + summary.signal if summary.signal else 0
 
 
-def print_summary(summary: Summary, args: argparse.Namespace) -> None:
+def print_summary(summary: Summary) -> None:
     print_line()
     if summary.signal:
-        print_line(f"interrupted after step {summary.step}; go on with: weft train {args.config} --resume")
+        print_line(f"interrupted after step {summary.step}; the same command with --resume goes on")
     accuracy = "" if summary.accuracy is None else f"{summary.accuracy:.2%} of the test examples are right"
     print_line(f"accuracy       {accuracy or 'not evaluated'}")
     print_line(f"model          {summary.model}, {summary.parameters:,} parameters, on {summary.data}")

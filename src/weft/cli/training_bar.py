@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -25,38 +26,43 @@ class TrainingBar:
         self._shown = 0
         self._drawn = 0.0
         self._accuracy: float | None = None
-        self._samples, self._seconds, self._communication = 0, 0.0, 0.0
+        self._since: list[StepRecord] = []
 
     def note(self, text: str) -> None:
         self.clear()
         sys.stderr.write(f"weft train: {text}\n")
 
     def stepped(self, record: StepRecord, share: float) -> None:
-        self._samples += record.samples
-        self._seconds += record.seconds
-        self._communication += record.communication_seconds
+        self._since.append(record)
         if record.accuracy is not None:
             self._accuracy = record.accuracy
             self.clear()
             if not self._quiet:
-                print_line(f"epoch {record.epoch}/{self._config.training.epochs}  {self._numbers(record)}")
+                print_line(f"epoch {record.epoch}/{self._config.training.epochs}  {self._numbers()}")
                 sys.stdout.flush()
-            self._samples, self._seconds, self._communication = 0, 0.0, 0.0
+            self._since = []
         elif self._on_terminal and time.monotonic() - self._drawn > REDRAW_SECONDS:
-            self._draw(record, share)
+            self._draw(share)
 
-    def _draw(self, record: StepRecord, share: float) -> None:
-        filled = int(WIDTH * share)
-        text = f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%}  {self._numbers(record)}"
-        sys.stderr.write("\r" + text.ljust(self._shown))
+    def _draw(self, share: float) -> None:
+        numbers = self._numbers()
+        columns = shutil.get_terminal_size().columns - 1
+        width = max(8, min(WIDTH, columns - len(numbers) - 9))
+        filled = int(width * share)
+        text = f"[{'#' * filled}{'.' * (width - filled)}] {share:4.0%}  {numbers}"[:columns]
+        sys.stderr.write("\r" + text.ljust(min(self._shown, columns)))
         sys.stderr.flush()
         self._shown, self._drawn = len(text), time.monotonic()
 
-    def _numbers(self, record: StepRecord) -> str:
+    def _numbers(self) -> str:
         """Of the steps since the last evaluation."""
+        since = self._since
+        seconds = max(sum(record.seconds for record in since), 1e-9)
+        loss = sum(record.loss for record in since) / len(since)
         accuracy = "     -" if self._accuracy is None else f"{self._accuracy:6.2%}"
-        speed, share = self._samples / max(self._seconds, 1e-9), self._communication / max(self._seconds, 1e-9)
-        return f"loss {record.loss:.4f}  accuracy {accuracy}  {speed:,.0f} samples/s  communication {share:.0%}"
+        speed = sum(record.samples for record in since) / seconds
+        share = sum(record.communication_seconds for record in since) / seconds
+        return f"loss {loss:.4f}  accuracy {accuracy}  {speed:,.0f} samples/s  communication {share:.0%}"
 
     def clear(self) -> None:
         """Leave an empty line where the bar was."""
