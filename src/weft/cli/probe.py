@@ -3,7 +3,7 @@
 torchrun --nnodes 8 --nproc-per-node 1 ... -m weft probe -o cluster.yaml
 weft emulate cluster.yaml -- weft probe --json
 
-Pairs send to each other in N - 1 rounds of disjoint pairs, both ways at once; then rounds of streams, 2N + 6 at most, tell
+Pairs send to each other in N - 1 rounds of disjoint pairs, both ways at once; then rounds of streams, 2N + 12 at most, tell
 apart which workers share an uplink, because a lone pair cannot see that. A network is written with workers' rates, racks and
 their uplinks; rates are those of payload. Workers are one region as long as no uplink holds them back.
 
@@ -39,7 +39,7 @@ MOST_IN_TABLE = 16
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="NETWORK", help="write the network to a file")
     parser.add_argument("--picture", metavar="FILE", help="also draw it, as .svg or .png")
-    parser.add_argument("--time", metavar="TIME", default="30s", help="how long to measure at most (default 30s)")
+    parser.add_argument("--time", metavar="TIME", default="60s", help="how long to measure at most (default 60s)")
     parser.add_argument("--bytes", metavar="SIZE", default="4GB", help="what any rank sends at most (default 4GB)")
     add_json(parser)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from weft.network import Link, Network, Region, both_ways
-from weft.probing.hypotheses import Hypothesis, misfit_of, penalty_of
+from weft.probing.hypotheses import Hypothesis, misfit_of
 from weft.probing.investigation import Investigation
 from weft.probing.rounds import Floats, Measured
-from weft.probing.sharing import fair_rates
 
+ALLOWED = 5.0
+"""How much worse (natural logarithms) workers may fit as a rack, and still be one because the others are."""
 ALIKE = 0.12
 """Rates that differ by less are taken to be the same: measurements are not better than that."""
 
@@ -49,7 +50,7 @@ def findings_of(investigation: Investigation, latencies: Floats, names: Sequence
     hosts = _rounded(best.hosts)
     felt = dict(zip(best.racks, _rounded(best.uplinks).tolist(), strict=True))
     network = _network(regions, hosts, felt, _link_latencies(latencies, regions), names)
-    found = Hypothesis(best.racks, hosts, np.array([felt[rack] for rack in best.racks]), best.score)
+    found = replace(best, hosts=hosts, uplinks=np.array([felt[rack] for rack in best.racks]))
     return Findings(
         network,
         regions,
@@ -75,13 +76,12 @@ def _rounded(rates: Floats) -> Floats:
 
 def _regions(best: Hypothesis, measured: Measured) -> list[tuple[int, ...]]:
     """The racks, and those that are in none: together, if they may be in one rack like the others, else as far as they may."""
-    inside = {rank for rack in best.racks for rank in rack}
-    free = [rank for rank in range(len(best.hosts)) if rank not in inside]
+    free = best.free
     if not best.racks or len(free) < 2:
-        return [*best.racks, *([tuple(free)] if free else [])]
+        return list(best.regions)
     groups: list[tuple[int, ...]] = [(rank,) for rank in free]
-    if _may_be_racks(best, [tuple(free)], measured):
-        groups = [tuple(free)]
+    if _may_be_racks(best, [free], measured):
+        groups = [free]
     merged = len(groups) > 1
     while merged:
         merged = False
@@ -95,14 +95,12 @@ def _regions(best: Hypothesis, measured: Measured) -> list[tuple[int, ...]]:
 
 
 def _may_be_racks(best: Hypothesis, more: list[tuple[int, ...]], measured: Measured) -> bool:
-    """Whether what was measured allows further racks with an uplink like that of the others."""
-    typical = float(np.median(best.uplinks))
-    uplinks = np.append(best.uplinks, [typical] * len(more))
-    tried = Hypothesis((*best.racks, *more), best.hosts, uplinks, 0.0)
-    return misfit_of(measured, tried) <= best.score - penalty_of(best.racks, best.hosts) + ALLOWED
-
-
-ALLOWED = 3.0
+    """Whether what was measured allows further racks with an uplink about like that of the others."""
+    tried = [
+        replace(best, racks=(*best.racks, *more), uplinks=np.append(best.uplinks, [rate] * len(more)))
+        for rate in best.typical_uplink * np.array([0.8, 1.0, 1.2, 1.5])
+    ]
+    return min(misfit_of(measured, one) for one in tried) <= misfit_of(measured, best) + ALLOWED
 
 
 def _link_latencies(latencies: Floats, regions: Sequence[Sequence[int]]) -> tuple[float, float]:
@@ -152,7 +150,7 @@ def fit_error(found: Hypothesis, measured: Measured) -> float:
     """
     errors = []
     for to, rates in zip(measured.destinations, measured.rates, strict=True):
-        expected, limits = fair_rates(to, found.hosts, found.hosts, found.labels, found.all_uplinks)
+        expected, limits = found.expected(to)
         for link in np.unique(limits[limits >= 0]):
             held = limits == link
             errors.append(abs(float(rates[held].sum() / expected[held].sum()) - 1))
@@ -167,7 +165,7 @@ def _pairs(found: Hypothesis, investigation: Investigation, latencies: Floats) -
             if destination >= 0:
                 lone = np.full(len(to), -1, dtype=np.int64)
                 lone[source] = destination
-                expected, _ = fair_rates(lone, found.hosts, found.hosts, found.labels, found.all_uplinks)
+                expected, _ = found.expected(lone)
                 latency = float(latencies[source, destination])
                 pairs.append(Pair(source, destination, latency, float(rates[source]), float(expected[source])))
     return sorted(pairs, key=lambda pair: (pair.source, pair.destination))

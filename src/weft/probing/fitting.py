@@ -35,8 +35,7 @@ def _crossing_sums(to: Ints, seen: Floats, rack: Ints, one: int) -> Floats:
 def _better(
     to: Ints,
     seen: Floats,
-    hosts_out: Floats,
-    hosts_in: Floats,
+    hosts: Floats,
     rack: Ints,
     uplinks: Floats,
     rates: Floats,
@@ -49,7 +48,7 @@ def _better(
             while True:
                 before = rates[at]
                 rates[at] = before * factor
-                now = misfit(to, seen, hosts_out, hosts_in, rack, uplinks)
+                now = misfit(to, seen, hosts, rack, uplinks)
                 if now >= best - 1e-6:
                     rates[at] = before
                     break
@@ -58,19 +57,17 @@ def _better(
 
 
 @compiled
-def fit_uplinks(
-    to: Ints, seen: Floats, hosts_out: Floats, hosts_in: Floats, rack: Ints, uplinks: Floats, sweeps: int
-) -> float:
+def fit_uplinks(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats, sweeps: int) -> float:
     """Choose every uplink that is not infinite (NaN begins from the data), in place; the misfit."""
     for one in range(len(uplinks)):
         if np.isnan(uplinks[one]):
             uplinks[one] = max(np.quantile(_crossing_sums(to, seen, rack, one), 0.7), 1.0)
-    best = misfit(to, seen, hosts_out, hosts_in, rack, uplinks)
+    best = misfit(to, seen, hosts, rack, uplinks)
     for _ in range(sweeps):
         before = best
         for one in range(len(uplinks)):
             if np.isfinite(uplinks[one]):
-                best = _better(to, seen, hosts_out, hosts_in, rack, uplinks, uplinks, one, best)
+                best = _better(to, seen, hosts, rack, uplinks, uplinks, one, best)
         if before - best < 0.05:
             break
     return best
@@ -87,7 +84,7 @@ def _better_together(
                 before = hosts.copy()
                 for i in alike:
                     hosts[i] *= factor
-                now = misfit(to, seen, hosts, hosts, rack, uplinks)
+                now = misfit(to, seen, hosts, rack, uplinks)
                 if now >= best - 1e-6:
                     hosts[:] = before
                     break
@@ -103,15 +100,15 @@ def fit_hosts(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats
     """
     common = np.median(hosts)
     alike = np.flatnonzero(hosts == common)
-    best = misfit(to, seen, hosts, hosts, rack, uplinks)
+    best = misfit(to, seen, hosts, rack, uplinks)
     if len(alike) > 1:
         best = _better_together(to, seen, hosts, alike, rack, uplinks, best)
         common = hosts[alike[0]]
     for one in range(len(hosts)):
         hosts[one], before = common, hosts[one]
-        together = misfit(to, seen, hosts, hosts, rack, uplinks)
+        together = misfit(to, seen, hosts, rack, uplinks)
         hosts[one] = before
-        own = _better(to, seen, hosts, hosts, rack, uplinks, hosts, one, misfit(to, seen, hosts, hosts, rack, uplinks))
+        own = _better(to, seen, hosts, rack, uplinks, hosts, one, misfit(to, seen, hosts, rack, uplinks))
         if own > together - LESS_ALIKE:
             hosts[one], own = common, together
         best = own

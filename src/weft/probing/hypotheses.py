@@ -1,35 +1,37 @@
-"""A hypothesis: which workers are in a rack with a narrow uplink, and all rates. The search for the likeliest one."""
+"""A hypothesis: which workers are in a rack with a narrow uplink, and all rates; and how likely it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.probing.fitting import LESS_ALIKE, first_rates, fit_hosts, fit_uplinks
+from weft.probing.fitting import LESS_ALIKE, fit_hosts
 from weft.probing.likelihood import misfit
 from weft.probing.rounds import Floats, Ints, Measured
+from weft.probing.sharing import fair_rates
 
 Rack = frozenset[int]
 Racks = frozenset[Rack]
 """Only racks whose uplink can be felt. All other workers are taken to be joined without one."""
 
-PER_RACK, PER_MEMBER = 4.0, 0.5
+PER_RACK, PER_MEMBER = 18.0, 0.5
 """What a rack and each worker in one must gain in fit, so that chance does not make them."""
-MOST_SLOW = 3
-"""Racks of up to so many may be slow workers without a rack."""
+NARROW, PER_WIDE_RACK = 0.85, 12.0
+"""An uplink that carries more than this part of its workers is hardly one; it must gain so much more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
+    """Racks, and rates in bytes per second."""
+
     racks: tuple[tuple[int, ...], ...]
     hosts: Floats
-    """by worker, bytes per second"""
+    """by worker"""
     uplinks: Floats
     """by rack"""
-    score: float
+    score: float = np.inf
     """misfit and penalties: the lower, the likelier"""
 
     @property
@@ -49,162 +51,53 @@ class Hypothesis:
         return frozenset(map(frozenset, self.racks))
 
     @property
+    def free(self) -> tuple[int, ...]:
+        """The workers that are in no rack."""
+        inside = {rank for rack in self.racks for rank in rack}
+        return tuple(rank for rank in range(len(self.hosts)) if rank not in inside)
+
+    @property
     def regions(self) -> tuple[tuple[int, ...], ...]:
         """All workers, divided: the racks, and those that are in none."""
-        inside = {rank for rack in self.racks for rank in rack}
-        rest = tuple(rank for rank in range(len(self.hosts)) if rank not in inside)
-        return tuple(sorted([*self.racks, rest] if rest else self.racks))
+        return tuple(sorted([*self.racks, self.free] if self.free else self.racks))
+
+    @property
+    def typical_uplink(self) -> float:
+        return float(np.median(self.uplinks)) if self.racks else float(np.median(self.hosts))
+
+    def expected(self, to: Ints) -> tuple[Floats, Ints]:
+        """What the streams of a round should reach, by source, and which link limits each."""
+        return fair_rates(to, self.hosts, self.labels, self.all_uplinks)
 
 
-@dataclass
-class Search:
-    """Scores of hypotheses on what was measured, and the way from one to a better one."""
-
-    measured: Measured
-    hosts: Floats
-    scored: dict[Racks, Hypothesis] = field(default_factory=dict)
-
-    def score(self, racks: Racks, like: Hypothesis | None = None) -> Hypothesis:
-        """The hypothesis with these racks; uplinks of racks that it shares with ``like`` are taken from there."""
-        if racks in self.scored:
-            return self.scored[racks]
-        ordered = tuple(sorted(tuple(sorted(rack)) for rack in racks))
-        known = {} if like is None else dict(zip(like.racks, like.uplinks, strict=True))
-        uplinks = np.array([known.get(rack, np.nan) for rack in ordered] + [np.inf])
-        draft = Hypothesis(ordered, self.hosts, uplinks[:-1], 0.0)
-        found = fit_uplinks(
-            self.measured.destinations, self.measured.rates, self.hosts, self.hosts, draft.labels, uplinks, 2
-        )
-        self.scored[racks] = Hypothesis(ordered, self.hosts, uplinks[:-1], found + penalty_of(ordered, self.hosts))
-        return self.scored[racks]
-
-    def best(self, starts: Iterable[Racks], passes: int = 12) -> Hypothesis:
-        """The best that steps from these starts lead to."""
-        found = min((self.score(racks) for racks in starts), key=lambda one: one.score)
-        for _ in range(passes):
-            before = found
-            for racks in neighbours(found, len(self.hosts)):
-                found = min(found, self.score(racks, found), key=lambda one: one.score)
-            if found is before:
-                break
-        return found
-
-    def rivals(self, best: Hypothesis, most: int) -> list[Hypothesis]:
-        """The likeliest hypotheses that divide the workers otherwise, and not only by racks that nobody feels."""
-        distinct: dict[tuple[tuple[int, ...], ...], Hypothesis] = {}
-        for one in sorted(self.scored.values(), key=lambda one: one.score):
-            fewer = (self.scored.get(one.key - {rack}) for rack in one.key)
-            if one.regions != best.regions and not any(other and other.score <= one.score for other in fewer):
-                distinct.setdefault(one.regions, one)
-        return list(distinct.values())[:most]
+def misfit_of(measured: Measured, it: Hypothesis) -> float:
+    """How badly a hypothesis fits what was measured."""
+    return misfit(measured.destinations, measured.rates, it.hosts, it.labels, it.all_uplinks)
 
 
-def neighbours(hypothesis: Hypothesis, workers: int) -> Iterator[Racks]:
-    """Racks after one step: a worker moves, two racks become one, a rack is given up, two free workers become a rack."""
-    racks = hypothesis.key
-    free = [rank for rank in range(workers) if not any(rank in rack for rack in racks)]
-    for rank in range(workers):
-        home = next((rack for rack in racks if rank in rack), None)
-        without = racks if home is None else (racks - {home}) | ({home - {rank}} if len(home) > 2 else set())
-        if home is not None:
-            yield without
-        for rack in without:
-            if rack - {rank} != (home or frozenset()) - {rank}:
-                yield (without - {rack}) | {rack | {rank}}
-    for one, other in combinations(racks, 2):
-        yield (racks - {one, other}) | {one | other}
-    for rack in racks:
-        yield racks - {rack}
-    for pair in combinations(free, 2):
-        yield racks | {frozenset(pair)}
-    if len(free) > 2:
-        yield racks | {frozenset(free)}
-
-
-def linked_groups(measured: Measured, hosts: Floats) -> list[Racks]:
-    """Divisions to start from: workers joined step by step, those first whose streams to each other were the fastest."""
-    workers = measured.workers
-    near = np.full((workers, workers), np.nan)
-    for to, rates in zip(measured.destinations, measured.rates, strict=True):
-        for i, j in enumerate(to):
-            if j >= 0:
-                a, b = min(i, j), max(i, j)
-                near[a, b] = near[b, a] = np.fmax(near[a, b], min(1.0, rates[i] / min(hosts[i], hosts[j])))
-    near = np.where(np.isnan(near), np.nanmean(near) if np.isfinite(near).any() else 1.0, near)
-    groups = [frozenset([rank]) for rank in range(workers)]
-    found = []
-    while len(groups) > 2:
-        pairs = combinations(groups, 2)
-        one, other = max(pairs, key=lambda pair: float(near[np.ix_(sorted(pair[0]), sorted(pair[1]))].mean()))
-        groups = [group for group in groups if group not in (one, other)] + [one | other]
-        found.append(frozenset(group for group in groups if len(group) > 1))
-    return [frozenset(), *found]
-
-
-def likeliest(
-    measured: Measured, hosts: Floats | None = None, starts: Iterable[Racks] = ()
-) -> tuple[Hypothesis, Search]:
-    """The likeliest hypothesis, and the search that found it: the racks for these rates, the rates for these racks, again."""
-    rates = first_rates(measured.destinations, measured.rates) if hosts is None else hosts.copy()
-    begin = [*linked_groups(measured, rates), *starts]
-    for _ in range(5):
-        search = Search(measured, rates)
-        found = search.best(begin)
-        better = min([with_best_hosts(found, measured), *without_a_rack(found, measured)], key=lambda one: one.score)
-        if better.score > found.score - 0.5:
-            break
-        rates, begin = better.hosts, [better.key, found.key, *(one.key for one in search.rivals(found, 4))]
-    return found, search
-
-
-def with_best_hosts(hypothesis: Hypothesis, measured: Measured) -> Hypothesis:
-    """The same racks, with the workers' rates that fit best."""
-    hosts = hypothesis.hosts.copy()
-    found = fit_hosts(measured.destinations, measured.rates, hosts, hypothesis.labels, hypothesis.all_uplinks)
-    return replace(hypothesis, hosts=hosts, score=found + penalty_of(hypothesis.racks, hosts))
-
-
-def without_a_rack(hypothesis: Hypothesis, measured: Measured) -> list[Hypothesis]:
-    """One rack less, for each: slow workers may have looked like a narrow uplink."""
-    found = []
-    for number, rack in enumerate(hypothesis.racks):
-        if len(rack) <= MOST_SLOW:
-            racks = hypothesis.racks[:number] + hypothesis.racks[number + 1 :]
-            fewer = replace(hypothesis, racks=racks, uplinks=np.delete(hypothesis.uplinks, number))
-            found.append(with_best_hosts(fewer, measured))
-    return found
-
-
-def penalty_of(racks: Iterable[Sequence[int]], hosts: Floats) -> float:
+def penalty_of(it: Hypothesis) -> float:
     """What racks, and rates that differ from the common one, must gain in fit to be believed."""
-    odd = float((hosts != np.median(hosts)).sum())
-    return sum(PER_RACK + PER_MEMBER * len(rack) for rack in racks) + LESS_ALIKE * odd
+    odd = float((it.hosts != np.median(it.hosts)).sum())
+    racks = zip(it.racks, it.uplinks, strict=True)
+    wide = float(sum(rate > NARROW * it.hosts[list(rack)].sum() for rack, rate in racks))
+    whole = sum(PER_RACK + PER_MEMBER * len(rack) for rack in it.racks)
+    return whole + LESS_ALIKE * odd + PER_WIDE_RACK * wide
 
 
-def variants(best: Hypothesis, measured: Measured) -> list[Hypothesis]:
-    """What else might be, though nothing speaks for it yet, only nothing against it: the next rounds must decide.
-
-    A slow worker is as fast as the others, and shared its way; two workers outside of all racks are in a rack of their own.
-    """
-    inside = {rank for rack in best.racks for rank in rack}
-    free = [rank for rank in range(len(best.hosts)) if rank not in inside]
-    common = float(np.median(best.hosts))
-    typical = float(np.median(best.uplinks)) if best.racks else common
-    drafts = []
-    for rank, rate in enumerate(best.hosts):
-        if rate < common:
-            hosts = best.hosts.copy()
-            hosts[rank] = common
-            drafts.append((best.racks, hosts, best.uplinks))
-    for pair in combinations(free, 2):
-        if len(free) > 2 and typical < 0.85 * best.hosts[list(pair)].sum():
-            racks = (*best.racks, pair)
-            drafts.append((racks, best.hosts, np.append(best.uplinks, typical)))
-    found = [Hypothesis(racks, hosts, uplinks, 0.0) for racks, hosts, uplinks in drafts]
-    return [replace(one, score=misfit_of(measured, one) + penalty_of(one.racks, one.hosts)) for one in found]
+def scored(it: Hypothesis, measured: Measured) -> Hypothesis:
+    """The hypothesis with its score."""
+    return replace(it, score=misfit_of(measured, it) + penalty_of(it))
 
 
-def misfit_of(measured: Measured, hypothesis: Hypothesis) -> float:
-    """How badly a hypothesis fits."""
-    hosts = hypothesis.hosts
-    return misfit(measured.destinations, measured.rates, hosts, hosts, hypothesis.labels, hypothesis.all_uplinks)
+def with_best_hosts(it: Hypothesis, measured: Measured) -> Hypothesis:
+    """The same racks, with the workers' rates that fit best."""
+    hosts = it.hosts.copy()
+    fit_hosts(measured.destinations, measured.rates, hosts, it.labels, it.all_uplinks)
+    return scored(replace(it, hosts=hosts), measured)
+
+
+def without(it: Hypothesis, rack: Sequence[int]) -> Hypothesis:
+    """The hypothesis without one of its racks."""
+    number = it.racks.index(tuple(rack))
+    racks = it.racks[:number] + it.racks[number + 1 :]
+    return replace(it, racks=racks, uplinks=np.delete(it.uplinks, number))

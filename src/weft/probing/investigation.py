@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.probing.design import crossing_round, inside_round, telling_round
-from weft.probing.hypotheses import Hypothesis, Search, likeliest, variants
+from weft.probing.doubts import doubts
+from weft.probing.hypotheses import Hypothesis
 from weft.probing.rounds import Measured, Round, pairing_rounds
+from weft.probing.search import Search, likeliest
 
 Measure = Callable[[Round], Sequence[float]]
 """Has a round carried out; the rates of its streams, by source."""
@@ -30,7 +32,7 @@ class Investigation:
 
 def most_rounds(workers: int) -> int:
     """How many rounds a probe has at most: O(N)."""
-    return len(pairing_rounds(workers)) + 2 * workers + 2 * BATCH
+    return len(pairing_rounds(workers)) + 2 * workers + 4 * BATCH
 
 
 def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambda: False) -> Investigation:
@@ -52,7 +54,7 @@ def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambd
     while workers > 2 and not over() and len(done) + BATCH <= most_rounds(workers):
         rivals = _rivals(best, search)
         carry_out(_next_rounds(best, rivals, len(done) == len(pairing), random))
-        found, search = likeliest(Measured.of(done, rates), best.hosts, [best.key, *(one.key for one in rivals)])
+        found, search = likeliest(Measured.of(done, rates), best, [best.key, *(one.key for one in rivals)])
         agreed = agreed + 1 if found.regions == best.regions else 0
         best = found
         if agreed >= 2 and _margin(best, search) >= CLEAR:
@@ -77,7 +79,7 @@ def _next_rounds(
 
 def _rivals(best: Hypothesis, search: Search) -> list[Hypothesis]:
     """What else is likely, or not yet excluded; the likeliest first."""
-    found = [*search.rivals(best, 8), *variants(best, search.measured)]
+    found = [*search.rivals(best, 8), *doubts(best, search.measured)]
     return sorted(found, key=lambda one: one.score)[:16]
 
 

@@ -4,7 +4,7 @@ Three things happen to streams. One that has its link to itself gets all of it, 
 a link fill it together as exactly, but divide it unevenly: connections need seconds to become fair. And now and then something
 else slows one down by any factor, while nothing makes it faster than its links. So the sum of the streams that a rack's link
 holds back counts as one exact measurement, their shares of it as loose ones, and every exact measurement may be a glitch,
-more likely a low one.
+more likely a low one. Glitches come together: there are rounds with hardly any, and rounds with little else.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from weft.compiled import compiled
 from weft.probing.rounds import Floats, Ints
 from weft.probing.sharing import fair_rates
 
-EXACT = 0.10
+EXACT = 0.07
 """the deviation of an exact measurement, in logarithms"""
-GLITCH = 0.15
-"""how likely a glitch is"""
-LOWER, HIGHER = 0.8, 0.2
+GLITCHES = (0.05, 0.3, 0.8)
+"""how likely glitches are in a round: machines may be idle, busy or stand still, each as likely as the others"""
+LOWER, HIGHER = 0.5, 0.15
 """how large glitches are on average, downwards and upwards"""
 UNFAIR = 0.45
 """how large the deviation of a share is on average"""
@@ -28,10 +28,10 @@ LEAST = 0.01
 
 
 @compiled
-def surprise(deviation: float) -> float:
+def surprise(deviation: float, glitch: float) -> float:
     """Of an exact measurement."""
-    near = (1 - GLITCH) / (EXACT * 2.5066282746310002) * np.exp(-0.5 * (deviation / EXACT) ** 2)
-    far = GLITCH / (LOWER + HIGHER) * np.exp(-abs(deviation) / (LOWER if deviation < 0 else HIGHER))
+    near = (1 - glitch) / (EXACT * 2.5066282746310002) * np.exp(-0.5 * (deviation / EXACT) ** 2)
+    far = glitch / (LOWER + HIGHER) * np.exp(-abs(deviation) / (LOWER if deviation < 0 else HIGHER))
     return float(-np.log(near + far))
 
 
@@ -39,7 +39,6 @@ def surprise(deviation: float) -> float:
 def misfit_of_round(to: Ints, seen: Floats, expected: Floats, limits: Ints, links: int) -> float:
     """Of one round, given what was expected and which link limits each stream."""
     n = len(to)
-    total = 0.0
     seen_sum, expected_sum, count = np.zeros(links), np.zeros(links), np.zeros(links, dtype=np.int64)
     middle = np.zeros(links)
     for i in range(n):
@@ -50,24 +49,32 @@ def misfit_of_round(to: Ints, seen: Floats, expected: Floats, limits: Ints, link
             expected_sum[link] += expected[i]
             count[link] += 1
             middle[link] += np.log(rate / expected[i])
-    for link in range(links):
-        if count[link] > 0:
-            total += surprise(np.log(seen_sum[link] / expected_sum[link]))
+    shares = 0.0
     for i in range(n):
         if to[i] >= 0 and count[limits[i]] > 1:
             k = count[limits[i]]
             share = np.log(max(seen[i], LEAST * expected[i]) / expected[i]) - middle[limits[i]] / k
             # k shares of one sum are k - 1 measurements.
-            total += (abs(share) / UNFAIR + np.log(2 * UNFAIR)) * (k - 1) / k
-    return total
+            shares += (abs(share) / UNFAIR + np.log(2 * UNFAIR)) * (k - 1) / k
+    likely = 0.0
+    calm = 0.0
+    for state in range(len(GLITCHES)):
+        total = 0.0
+        for link in range(links):
+            if count[link] > 0:
+                total += surprise(np.log(seen_sum[link] / expected_sum[link]), GLITCHES[state])
+        if state == 0:
+            calm = total
+        likely += np.exp(min(calm - total, 500.0)) / len(GLITCHES)
+    return calm - float(np.log(likely)) + shares
 
 
 @compiled
-def misfit(destinations: Ints, seen: Floats, hosts_out: Floats, hosts_in: Floats, rack: Ints, uplinks: Floats) -> float:
+def misfit(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats) -> float:
     """Of all rounds."""
     links = 2 * len(rack) + 2 * len(uplinks)
     total = 0.0
-    for k in range(len(destinations)):
-        expected, limits = fair_rates(destinations[k], hosts_out, hosts_in, rack, uplinks)
-        total += misfit_of_round(destinations[k], seen[k], expected, limits, links)
+    for k in range(len(to)):
+        expected, limits = fair_rates(to[k], hosts, rack, uplinks)
+        total += misfit_of_round(to[k], seen[k], expected, limits, links)
     return total

@@ -1,7 +1,7 @@
 """What every stream of a round gets on racks of workers, if all share fairly (max-min), and which link holds it back.
 
-Links are numbered: a worker's way out, a worker's way in, a rack's way out, a rack's way in. Racks have one way out each, as
-wide as their way in; streams inside a rack do not use it.
+Links are numbered: a worker's way out, a worker's way in, a rack's way out, a rack's way in. A way in is as
+wide as the way out. Streams inside a rack do not use the rack's.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from weft.probing.rounds import Floats, Ints
 
 
 @compiled
-def fair_rates(to: Ints, hosts_out: Floats, hosts_in: Floats, rack: Ints, uplinks: Floats) -> tuple[Floats, Ints]:
+def fair_rates(to: Ints, hosts: Floats, rack: Ints, uplinks: Floats) -> tuple[Floats, Ints]:
     """The rate of every stream of one round, by source, and the link that limits it (-1 where there is no stream)."""
     n, racks = len(to), len(uplinks)
     links = 2 * n + 2 * racks
     left, users = np.empty(links), np.zeros(links, dtype=np.int64)
-    left[:n], left[n : 2 * n] = hosts_out, hosts_in
+    left[:n], left[n : 2 * n] = hosts, hosts
     left[2 * n : 2 * n + racks], left[2 * n + racks :] = uplinks, uplinks
     path = np.full((n, 4), -1, dtype=np.int64)
     rates, limits = np.zeros(n), np.full(n, -1, dtype=np.int64)

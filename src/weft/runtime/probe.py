@@ -37,9 +37,9 @@ from weft.runtime.probe_orders import (
 from weft.runtime.process_group import ProcessGroupTransport
 from weft.runtime.transport import Transport, TransportError
 
-SECONDS, BYTES = 30.0, 4_000_000_000
+SECONDS, BYTES = 60.0, 4_000_000_000
 """What a probe may take unless told otherwise: seconds of measuring, and bytes that any rank sends."""
-ROUND_SECONDS, SHORTEST_ROUND = 0.2, 0.02
+ROUND_SECONDS, SHORTEST_ROUND = 0.4, 0.02
 THINKING = 300.0
 """seconds that rank 0 may need besides, such as for compiling on the first run ever"""
 

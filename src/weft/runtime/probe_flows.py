@@ -21,7 +21,7 @@ from weft.runtime.transport import Pending, Transport, TransportError
 
 FIRST, LARGEST = 16_384, 2_097_152
 """bytes of a stream's first message, and at most"""
-GROWTH = 16
+GROWTH = 24
 """A message is this part of all before it."""
 AHEAD = 4
 """Messages that the receiver waits for at once; the sender is held back until then, so no more are on their way."""

@@ -1,0 +1,116 @@
+"""The search for the likeliest hypothesis: from divisions that the rates suggest, by steps that improve the score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+import numpy as np
+
+from weft.probing.fitting import first_rates, fit_uplinks
+from weft.probing.hypotheses import Hypothesis, Racks, scored, with_best_hosts, without
+from weft.probing.rounds import Floats, Measured
+
+MOST_SLOW = 3
+"""Racks of up to so many may be slow workers without a rack."""
+STEPS = 12
+
+
+@dataclass
+class Search:
+    """Scores of hypotheses on what was measured, all with the same rates of workers."""
+
+    measured: Measured
+    hosts: Floats
+    found: dict[Racks, Hypothesis] = field(default_factory=dict)
+
+    def score(self, racks: Racks, like: Hypothesis | None = None) -> Hypothesis:
+        """The hypothesis with these racks; uplinks of racks that it shares with ``like`` begin from there."""
+        if racks not in self.found:
+            ordered = tuple(sorted(tuple(sorted(rack)) for rack in racks))
+            known = {} if like is None else dict(zip(like.racks, like.uplinks, strict=True))
+            uplinks = np.array([known.get(rack, np.nan) for rack in ordered] + [np.inf])
+            draft = Hypothesis(ordered, self.hosts, uplinks[:-1])
+            to, rates = self.measured.destinations, self.measured.rates
+            fit_uplinks(to, rates, self.hosts, draft.labels, uplinks, 2)
+            self.found[racks] = scored(replace(draft, uplinks=uplinks[:-1]), self.measured)
+        return self.found[racks]
+
+    def best(self, starts: Iterable[Racks]) -> Hypothesis:
+        """The best that steps from these starts lead to."""
+        found = min((self.score(racks) for racks in starts), key=lambda one: one.score)
+        for _ in range(STEPS):
+            before = found
+            for racks in neighbours(found):
+                found = min(found, self.score(racks, found), key=lambda one: one.score)
+            if found is before:
+                break
+        return found
+
+    def rivals(self, best: Hypothesis, most: int) -> list[Hypothesis]:
+        """The likeliest hypotheses that divide the workers otherwise, and not only by racks that nobody feels."""
+        distinct: dict[tuple[tuple[int, ...], ...], Hypothesis] = {}
+        for one in sorted(self.found.values(), key=lambda one: one.score):
+            fewer = (self.found.get(one.key - {rack}) for rack in one.key)
+            if one.regions != best.regions and not any(other and other.score <= one.score for other in fewer):
+                distinct.setdefault(one.regions, one)
+        return list(distinct.values())[:most]
+
+
+def neighbours(it: Hypothesis) -> Iterator[Racks]:
+    """Racks after one step: a worker moves, two racks become one, a rack is given up, free workers become a rack."""
+    racks = it.key
+    for rank in range(len(it.hosts)):
+        home = next((rack for rack in racks if rank in rack), frozenset[int]())
+        left = (racks - {home}) | ({home - {rank}} if len(home) > 2 else set())
+        if home:
+            yield left
+        for rack in left - {home - {rank}}:
+            yield (left - {rack}) | {rack | {rank}}
+    for one, other in combinations(racks, 2):
+        yield (racks - {one, other}) | {one | other}
+    for rack in racks:
+        yield racks - {rack}
+    for pair in combinations(it.free, 2):
+        yield racks | {frozenset(pair)}
+    if len(it.free) > 2:
+        yield racks | {frozenset(it.free)}
+
+
+def linked_groups(measured: Measured, hosts: Floats) -> list[Racks]:
+    """Divisions to start from: workers joined step by step, those first whose streams to each other were the fastest."""
+    workers = measured.workers
+    near = np.full((workers, workers), np.nan)
+    for to, rates in zip(measured.destinations, measured.rates, strict=True):
+        for i, j in enumerate(to):
+            if j >= 0:
+                a, b = min(i, j), max(i, j)
+                near[a, b] = near[b, a] = np.fmax(near[a, b], min(1.0, rates[i] / min(hosts[i], hosts[j])))
+    near = np.where(np.isnan(near), np.nanmean(near) if np.isfinite(near).any() else 1.0, near)
+    groups = [frozenset([rank]) for rank in range(workers)]
+    found = []
+    while len(groups) > 2:
+        pairs = combinations(groups, 2)
+        one, other = max(pairs, key=lambda pair: float(near[np.ix_(sorted(pair[0]), sorted(pair[1]))].mean()))
+        groups = [group for group in groups if group not in (one, other)] + [one | other]
+        found.append(frozenset(group for group in groups if len(group) > 1))
+    return [frozenset(), *found]
+
+
+def likeliest(
+    measured: Measured, like: Hypothesis | None = None, starts: Iterable[Racks] = ()
+) -> tuple[Hypothesis, Search]:
+    """The likeliest hypothesis, and the search that found it: the racks for these rates, the rates for these racks, again."""
+    hosts = first_rates(measured.destinations, measured.rates) if like is None else like.hosts
+    begin = [*linked_groups(measured, hosts), *starts]
+    for _ in range(5):
+        search = Search(measured, hosts)
+        found = search.best(begin)
+        # Slow workers may have looked like a narrow uplink, which the steps of the search cannot undo.
+        fewer = [without(found, rack) for rack in found.racks if len(rack) <= MOST_SLOW]
+        better = min((with_best_hosts(one, measured) for one in [found, *fewer]), key=lambda one: one.score)
+        if better.score > found.score - 0.5:
+            break
+        hosts, begin = better.hosts, [better.key, found.key, *(one.key for one in search.rivals(found, 4))]
+    return found, search
