@@ -10,7 +10,7 @@ prints. Without a network file the network is measured first (weft probe).
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.cli.arguments import NETWORK_HELP, add_json, collective_of, read_network
@@ -51,26 +51,28 @@ def run(args: argparse.Namespace) -> None:
 
 def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks: bool) -> list[Measured]:
     import weft.torch as wt
+    from weft.planning.files import plan_of, plan_text
     from weft.runtime.costs import measured_costs
-    from weft.runtime.handing import agreed_plan
     from weft.runtime.measuring import measured
 
-    network = None if args.plan else _network(args)
+    network = None if args.plan else _network(args, wt.communicator().transport.size)
     costs = measured_costs(wt.communicator())
     found = []
     with progress("measuring") as report:
         for number, size in enumerate(sizes):
-            plan = agreed_plan(lambda size=size: _plan(args, network, size, seconds, costs))  # type: ignore[misc]
+            text = wt.communicator().from_rank_0(
+                lambda size=size: plan_text(_plan(args, network, size, seconds, costs)),  # type: ignore[misc]
+                60 + 10 * seconds,
+            )
+            plan = plan_of(text, "rank 0's plan")
             if speaks:
                 report(number, len(sizes))
             found.append(measured(wt.communicator(), plan, args.repeat))
     return found
 
 
-def _network(args: argparse.Namespace) -> Network:
+def _network(args: argparse.Namespace, ranks: int) -> Network:
     """The network among the workers that run: an inactive one is only a switch to them."""
-    import torch.distributed as dist
-
     if args.network:
         network = read_network(args.network)
         active = [network.workers[rank] for rank in network.active]
@@ -85,10 +87,8 @@ def _network(args: argparse.Namespace) -> Network:
             if network.inactive
             else network
         )
-        if len(network.workers) != dist.get_world_size():
-            raise InputError(
-                f"{network.name!r} has {len(network.workers)} active workers, but {dist.get_world_size()} ranks run"
-            )
+        if len(network.workers) != ranks:
+            raise InputError(f"{network.name!r} has {len(network.workers)} active workers, but {ranks} ranks run")
         return network
     from weft.runtime.probe import probe
 
@@ -106,10 +106,7 @@ def _plan(args: argparse.Namespace, network: Network | None, size: int, seconds:
     if args.collective:
         schedule = collective_of(args.collective, [], network)
         least = bound(network, size)
-        predicted = simulate(
-            schedule, network, size, message_seconds=costs.message_seconds,
-            add_seconds_per_byte=costs.add_seconds_per_byte, unfairness=costs.unfairness,
-        )  # fmt: skip
+        predicted = simulate(schedule, network, size, **asdict(costs))
         why = f"{args.collective} was asked for"
         return Plan(network, size, schedule, args.collective, 1, predicted.seconds, least.seconds, why, schedule)
     return plan(network, size, seconds=seconds, costs=costs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from weft.collectives import COLLECTIVES
 from weft.collectives.forest import forest_of
@@ -94,10 +94,7 @@ class Race:
             return self.best is not None and (now > far or time.monotonic() > self.deadline)
 
         try:
-            return simulate(
-                schedule, self.network, self.nbytes, stop=stop, message_seconds=self.costs.message_seconds,
-                add_seconds_per_byte=self.costs.add_seconds_per_byte, unfairness=self.costs.unfairness,
-            )  # fmt: skip
+            return simulate(schedule, self.network, self.nbytes, stop=stop, **asdict(self.costs))
         except SimulationError:
             return None
 

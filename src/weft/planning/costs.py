@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from weft.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one message and one added byte take, in seconds, and how unevenly connections share a link.
+    """What one message and one added byte take, in seconds, how long a receiver takes to notice, how unevenly links are shared.
 
     Without costs of messages, segments are free and plans have too many; without unfairness, plans in which many connections
     meet look better than they are. See ``weft.simulate`` for what each does.
@@ -17,8 +17,9 @@ class Costs:
 
     message_seconds: float = 0.0
     add_seconds_per_byte: float = 0.0
+    wake_seconds: float = 0.0
     unfairness: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.message_seconds < 10 and 0 <= self.add_seconds_per_byte < 1 and 0 <= self.unfairness < 10):
+        if not all(0 <= getattr(self, field.name) < 10 for field in fields(self)):
             raise InputError(f"{self} is not possible: all are 0 or more")

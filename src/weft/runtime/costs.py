@@ -26,30 +26,37 @@ about two thirds of its fluid rate (``benchmarks/incast.py``), although 7 connec
 def measured_costs(communicator: Communicator, group: dist.ProcessGroup | None = None) -> Costs:
     """The costs on the slowest rank; every rank gets the same. Takes well under a second on an idle machine.
 
-    A ring of tiny segments has nearly nothing to carry, so what it takes is its messages. They are pipelined, as those of a
-    plan are: a message that waits for nobody costs less than half a round trip.
+    A ring of tiny segments has nearly nothing to carry, so what it takes is its messages, one after the other on every channel.
+    In a ring without segments every message besides waits until the one before it has been noticed.
     """
     ranks = communicator.transport.size
     if ranks == 1:
         return Costs()
-    schedule = ring(full_mesh(ranks)).segmented(SEGMENTS)
+    whole = ring(full_mesh(ranks))
+    steps = 2 * (ranks - 1)
     tiny = torch.zeros(ranks * SEGMENTS)
-    messages = 2 * (ranks - 1) * SEGMENTS
-    found = torch.tensor([_message_seconds(communicator, schedule, tiny, messages, group), _add_seconds()])
+    found = torch.tensor(
+        [
+            _seconds(communicator, whole.segmented(SEGMENTS), tiny, group) / (SEGMENTS * steps),
+            _seconds(communicator, whole, tiny, group) / steps,
+            _add_seconds(),
+        ]
+    )
     dist.all_reduce(found, dist.ReduceOp.MAX, group)
-    return Costs(float(found[0]), float(found[1]), TCP_UNFAIRNESS)
+    message, step, adding = (float(x) for x in found)
+    return Costs(message, adding, max(0.0, step - message), TCP_UNFAIRNESS)
 
 
-def _message_seconds(
-    communicator: Communicator, schedule: Schedule, tiny: torch.Tensor, messages: int, group: dist.ProcessGroup | None
+def _seconds(
+    communicator: Communicator, schedule: Schedule, tensor: torch.Tensor, group: dist.ProcessGroup | None
 ) -> float:
     times = []
     for turn in range(TURNS + 1):
         dist.barrier(group)
         begun = time.perf_counter()
-        communicator.launch(schedule, tiny, "sum", here=True).wait()
+        communicator.launch(schedule, tensor, "sum", here=True).wait()
         if turn:  # the first one connects
-            times.append((time.perf_counter() - begun) / messages)
+            times.append(time.perf_counter() - begun)
     return median(times)
 
 

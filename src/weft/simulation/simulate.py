@@ -44,6 +44,7 @@ def simulate(
     rtt_weights: bool = False,
     add_seconds_per_byte: float = 0.0,
     message_seconds: float = 0.0,
+    wake_seconds: float = 0.0,
     unfairness: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[float], bool] | None = None,
@@ -54,13 +55,14 @@ def simulate(
     next begins when the last byte of the one before has left, as on a connection. ``"blocking"``: when it has arrived, as
     if each waited for an answer. ``"shared"``: all that are ready share the route, as if each had its own connection.
     ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``message_seconds`` is what a
-    message costs whatever its size: its channel is busy for so much longer. ``unfairness`` makes connections share unevenly, as
+    message costs whatever its size: its channel is busy for so much longer; ``wake_seconds`` is what passes besides until its
+    receiver has noticed it, while the channel goes on. ``unfairness`` makes connections share unevenly, as
     those of TCP do: the logarithms of their weights spread by so much, each pair of workers by a fixed draw. Where a schedule has
     one connection a link it changes nothing; where many meet, some are late and others wait for them. ``progress`` is called
     now and then with the number of transfers done and of all; ``stop`` with the simulated time, and if it says so the
     simulation ends with a ``SimulationError``.
     """
-    _check(schedule, network, nbytes, channel, (add_seconds_per_byte, message_seconds, unfairness))
+    _check(schedule, network, nbytes, channel, (add_seconds_per_byte, message_seconds, wake_seconds, unfairness))
     conditions = conditions or Conditions()
     pairs, channel_pair, order, starts = _channels(schedule, channel)
     parts = _reordered(entries(schedule), order)
@@ -75,7 +77,7 @@ def simulate(
     if unfairness > 0:
         weight[: len(channel_pair)] *= np.exp(unfairness * _fixed_draws(pairs[0], pairs[1]))[channel_pair]
     sources = pairs[0][channel_pair]
-    latency = routes.latency[channel_pair]
+    latency = routes.latency[channel_pair] + wake_seconds
     streams = channel == "stream"
     sizes = schedule.transfer_bytes(nbytes)[order]
     if message_seconds > 0:
@@ -91,9 +93,7 @@ def simulate(
     return Simulation(schedule, network, nbytes, seconds, *times, record.limiter[back], channel)
 
 
-def _check(
-    schedule: Schedule, network: Network, nbytes: float, channel: str, extras: tuple[float, float, float]
-) -> None:
+def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, extras: tuple[float, ...]) -> None:
     if schedule.workers != len(network.workers):
         raise InputError(
             f"the schedule is for {schedule.workers} workers, but {network.name!r} has {len(network.workers)}"
@@ -102,7 +102,7 @@ def _check(
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must be more than 0")
     if channel not in get_args(Channel):
         raise InputError(f"the channel {channel!r} is unknown: use stream, blocking or shared")
-    whats = "an adding cost, in seconds per byte,", "a cost of messages, in seconds,", "an unfairness"
+    whats = "an adding cost, in seconds per byte,", "a cost of messages, in seconds,", "a waking time", "an unfairness"
     for what, extra in zip(whats, extras, strict=True):
         if not (math.isfinite(extra) and extra >= 0):
             raise InputError(f"{what} of {extra} is not possible: it must be 0 or more")
