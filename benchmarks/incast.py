@@ -31,7 +31,7 @@ SIZE = 10_000_000
 FRAMING = 1448 / 1514
 """What of a link's rate is payload."""
 RATIOS = (1, 4)
-QUEUES = ("5ms", "20ms", "100ms")
+QUEUES = ("5ms", "20ms")
 REPEAT = 5
 
 

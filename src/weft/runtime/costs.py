@@ -19,8 +19,8 @@ ADDED = 1 << 20
 """Elements of the tensors that are added."""
 TURNS = 5
 TCP_UNFAIRNESS = 0.3
-"""How unevenly connections of TCP share: with this the simulator gives what an all-to-all of 8 hosts was measured to take,
-about two thirds of its fluid rate (``benchmarks/incast.py``), although 7 connections into one host lose nothing."""
+"""How unevenly connections of TCP share; not measured but chosen. With it a simulated all-to-all of 8 hosts reaches 68% of its
+fluid rate; 71% to 91% were measured on emulated racks (``benchmarks/incast.py``)."""
 
 
 def measured_costs(communicator: Communicator, group: dist.ProcessGroup | None = None) -> Costs:
