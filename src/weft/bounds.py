@@ -53,7 +53,7 @@ def bound(network: Network, nbytes: float, *, latency: bool = True) -> Bound:
 
 
 def _narrowest(network: Network, width: float) -> Iterator[Groups]:
-    """The division that is narrower than ``width``, if there is one; and the group that is cut off most, where that may differ."""
+    """The division that is narrower than ``width``, if there is one; and the group that is cut off most, if it is another."""
     graph, active = network.graph, network.active
     mirrored = _mirrored(network)
     for inward in (True,) if mirrored else (True, False):
