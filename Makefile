@@ -43,6 +43,9 @@ check: lint test
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.core
+	$(BIN)/python -m benchmarks.executor
+	$(BIN)/python -m benchmarks.incast
+	$(BIN)/python -m benchmarks.runtime
 
 golden: $(READY)
 	$(BIN)/python tests/golden/export.py $(VENV)/golden.json
