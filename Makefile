@@ -19,6 +19,8 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Weft needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
+	@echo "compiling the planner for this machine, once; about a minute ..."
+	@$(BIN)/weft plan full_mesh:workers=4 --size 1MB >/dev/null
 	@touch $@
 
 train: $(READY)

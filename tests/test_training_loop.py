@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,33 @@ from typing import Any
 import pytest
 import torch
 
+from weft.collectives import ring
 from weft.errors import InputError
+from weft.network import full_mesh
+from weft.torch import Choice
 from weft.training import Config, Summary, config_of, train
 from weft.training.checkpoint import FILE, checkpoint_of, random_state, restore_random
+from weft.training.joining import joined
 from weft.training.metrics import MetricsFile, StepRecord
 from weft.training.options import Optimizer
 from weft.training.rates import learning_rate
 from weft.training.seeds import derived, seed_everything
+from weft.training.synchronization import network_of, synchronized
 
 CPU = torch.device("cpu")
 IMAGES = '[data]\nname = "synthetic"\nsize = 8\nchannels = 1\ntrain = 70\ntest = 20\nclasses = 3\n'
 MLP = '[model]\nname = "mlp"\nhidden = [8]\ndropout = 0.2\n' + IMAGES
 RESIDUAL = '[model]\nname = "resnet-20"\nwidth = 2\n' + IMAGES
 REST = '[training]\nbatch = 8\nepochs = 2\n[optimizer]\nname = "{optimizer}"\nlearning_rate = 0.02\n[plan]\nplan = "backend"\n'
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small layers on a busy machine wait for their threads more than they compute."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class Listener:
@@ -279,6 +294,29 @@ def test_a_batch_larger_than_the_data_is_refused(tmp_path: Path) -> None:
     config = job(tmp_path)
     with pytest.raises(InputError, match="take 71 examples a step, and there are only 70"):
         train(replace(config, training=replace(config.training, batch=71)), Listener())
+
+
+def test_the_plan_from_before_an_interruption_is_taken_where_it_is_for_as_many_workers(tmp_path: Path) -> None:
+    config = job(tmp_path)
+    alone, three = (Choice.of(ring(full_mesh(n))).to_text() for n in (1, 3))
+    with joined("cpu") as place:
+        restored, planned = (synchronized(torch.nn.Linear(2, 2), config, place.world, text) for text in (alone, three))
+    assert restored.decision.choice.to_text() == alone
+    assert "as before the interruption" in restored.report()
+    assert planned.decision.choice == Choice.of("backend")
+
+
+def test_a_network_of_other_workers_is_refused_and_relays_have_no_rank(tmp_path: Path) -> None:
+    network = full_mesh(4)
+    network.with_active(network.workers[:3]).save(tmp_path / "net.yaml")
+    config = job(tmp_path)
+    config = replace(config, plan=replace(config.plan, network="net.yaml"))
+    found = network_of(config, 3)
+    assert found is not None
+    assert found.workers == network.workers[:3]
+    assert network.workers[3] in found.switches
+    with pytest.raises(InputError, match="has 3 active workers, and 4 train"):
+        network_of(config, 4)
 
 
 def test_a_summary_says_what_share_communication_had() -> None:

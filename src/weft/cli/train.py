@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli.arguments import add_json
-from weft.cli.output import print_json, print_line
+from weft.cli.output import note_first_run, print_json, print_line
 from weft.cli.training_bar import TrainingBar
 from weft.errors import ExecutionError, InputError
 from weft.units import format_bytes, format_seconds
@@ -109,6 +109,8 @@ def _trained(args: argparse.Namespace, config: Config) -> int:
         raise InputError("weft train needs PyTorch: install it with pip install 'weft[train]'")
     from weft.training import train
 
+    if config.plan.plan == "auto" and os.environ.get("RANK") == "0":
+        note_first_run()
     bar = TrainingBar(config, quiet=args.json)
     try:
         summary = train(config, bar, args.resume, args.fresh)
@@ -146,5 +148,7 @@ def print_summary(summary: Summary) -> None:
     print_line(f"plan           {first}")
     for line in rest:
         print_line(f"               {line}")
+    if summary.planning_seconds:
+        print_line(f"               measured and planned in {format_seconds(summary.planning_seconds)}")
     print_line(f"metrics        {summary.metrics}")
     print_line(f"checkpoint     {summary.checkpoint}")

@@ -166,7 +166,7 @@ class _Watch:
         elif self._code >= 128 and any(worker.process.returncode < 0 for worker in failed):
             # It was not training yet, or was killed: the others cannot go on without it.
             self._send(signal.SIGKILL)
-            self._say("interrupted; no checkpoint was written")
+            self._say("interrupted at once: no new checkpoint was written")
 
     def _listen_for(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -34,6 +34,7 @@ class Summary:
     """by which the training was interrupted, or 0"""
     plan: str
     """which plan was used, and why"""
+    planning_seconds: float
     metrics: str
     checkpoint: str
 
@@ -49,6 +50,7 @@ class Summary:
             step_seconds=totals.seconds, samples_per_second=samples / totals.seconds if totals.seconds else 0.0,
             communication_seconds=totals.communication_seconds, exposed_seconds=totals.exposed_seconds,
             bytes_sent=totals.bytes_sent, signal=loop.signal, plan=loop.stepper.model.report(),
+            planning_seconds=loop.stepper.model.decision.seconds,
             metrics=str(config.folder / "metrics.jsonl"), checkpoint=str(config.folder / "checkpoint.pt"),
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from weft.errors import InputError
 from weft.network import Network, full_mesh
 from weft.planning import Plan
 from weft.schedule import Schedule
-from weft.torch import Choice, DataParallel
+from weft.torch import Choice, DataParallel, Decision
 from weft.training.config import Config
 
 NETWORK = "WEFT_NETWORK"
@@ -28,7 +28,9 @@ def synchronized(module: nn.Module, config: Config, world: int, chosen_before: s
     if chosen_before is not None:
         choice = Choice.parse(chosen_before)
         if all(isinstance(way, str) or workers_of(way) == world for _, way in choice.ways):
-            return DataParallel(module, choice, bucket_bytes=config.plan.bucket_bytes, broadcast_buffers=False)
+            model = DataParallel(module, choice, bucket_bytes=config.plan.bucket_bytes, broadcast_buffers=False)
+            model.decision = Decision(choice, (f"{choice}, as before the interruption",))
+            return model
     name, network = config.plan.plan, network_of(config, world)
     bucket_bytes = config.plan.bucket_bytes
     if name in ("auto", "backend"):

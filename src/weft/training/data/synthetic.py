@@ -13,7 +13,7 @@ from weft.training.data.split import Data, Split
 from weft.training.options import SyntheticImages, SyntheticText
 
 LIKELY = (0.7, 0.15, 0.1, 0.05)
-"""How likely the successors of a pair of symbols are: no model can guess more than 70% of them."""
+"""How likely the successors of a pair of symbols are. No model can guess many more than 70%: two of them may be the same."""
 _SEED = 1
 
 
