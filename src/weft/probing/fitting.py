@@ -11,6 +11,8 @@ from weft.probing.rounds import Floats, Ints
 LESS_ALIKE = 3.0
 """By how much the fit must improve (natural logarithms) for a worker or a rack to have a rate of its own."""
 MUCH_LOWER = 0.6
+COARSE, FINE = (1.5, 1.2, 1.06), (1.2, 1.06, 1.02)
+"""steps by which a rate is changed as long as that helps, one after the other"""
 
 
 @compiled
@@ -41,9 +43,10 @@ def _better(
     rates: Floats,
     at: int,
     best: float,
+    steps: tuple[float, ...],
 ) -> float:
     """Improve ``rates[at]``, one of the arrays before, by steps up and down that become finer."""
-    for step in (1.5, 1.2, 1.07, 1.025):
+    for step in steps:
         for factor in (step, 1 / step):
             while True:
                 before = rates[at]
@@ -57,17 +60,27 @@ def _better(
 
 
 @compiled
-def fit_uplinks(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats, sweeps: int) -> float:
-    """Choose every uplink that is not infinite (NaN begins from the data), in place; the misfit."""
-    for one in range(len(uplinks)):
-        if np.isnan(uplinks[one]):
-            uplinks[one] = max(np.quantile(_crossing_sums(to, seen, rack, one), 0.7), 1.0)
+def guess_uplinks(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats, worst: float) -> float:
+    """Choose the uplinks that are NaN, in place; the misfit. One that begins beyond ``worst`` is not worth the time."""
+    new = [one for one in range(len(uplinks)) if np.isnan(uplinks[one])]
+    for one in new:
+        uplinks[one] = max(np.quantile(_crossing_sums(to, seen, rack, one), 0.7), 1.0)
     best = misfit(to, seen, hosts, rack, uplinks)
-    for _ in range(sweeps):
+    for one in new:
+        if best < worst:
+            best = _better(to, seen, hosts, rack, uplinks, uplinks, one, best, COARSE)
+    return best
+
+
+@compiled
+def fit_uplinks(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats) -> float:
+    """Improve every uplink that is not infinite, in place; the misfit."""
+    best = misfit(to, seen, hosts, rack, uplinks)
+    for _ in range(3):
         before = best
         for one in range(len(uplinks)):
             if np.isfinite(uplinks[one]):
-                best = _better(to, seen, hosts, rack, uplinks, uplinks, one, best)
+                best = _better(to, seen, hosts, rack, uplinks, uplinks, one, best, FINE)
         if before - best < 0.05:
             break
     return best
@@ -108,7 +121,7 @@ def fit_hosts(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats
         hosts[one], before = common, hosts[one]
         together = misfit(to, seen, hosts, rack, uplinks)
         hosts[one] = before
-        own = _better(to, seen, hosts, rack, uplinks, hosts, one, misfit(to, seen, hosts, rack, uplinks))
+        own = _better(to, seen, hosts, rack, uplinks, hosts, one, misfit(to, seen, hosts, rack, uplinks), COARSE)
         if own > together - LESS_ALIKE:
             hosts[one], own = common, together
         best = own

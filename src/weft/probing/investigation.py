@@ -10,13 +10,13 @@ import numpy as np
 from weft.probing.design import crossing_round, inside_round, telling_round
 from weft.probing.doubts import doubts
 from weft.probing.hypotheses import Hypothesis
-from weft.probing.rounds import Measured, Round, pairing_rounds
+from weft.probing.rounds import Measured, Round, lone_rounds, pairing_rounds
 from weft.probing.search import Search, likeliest
 
 Measure = Callable[[Round], Sequence[float]]
 """Has a round carried out; the rates of its streams, by source."""
 
-BATCH = 3
+BATCH, A_FEW = 3, 5
 CLEAR = 10.0
 """How much likelier (natural logarithms) than any other the best hypothesis is when the search ends."""
 
@@ -32,7 +32,12 @@ class Investigation:
 
 def most_rounds(workers: int) -> int:
     """How many rounds a probe has at most: O(N)."""
-    return len(pairing_rounds(workers)) + 2 * workers + 4 * BATCH
+    return len(_first_rounds(workers)) + 2 * workers + 4 * BATCH
+
+
+def _first_rounds(workers: int) -> list[Round]:
+    """All pairs; among a few workers, each also alone: there, slow workers may hide an uplink in every other round."""
+    return pairing_rounds(workers) + (lone_rounds(workers) if 2 < workers <= A_FEW else [])
 
 
 def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambda: False) -> Investigation:
@@ -47,19 +52,19 @@ def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambd
                 done.append(one)
                 rates.append(measure(one))
 
-    pairing = pairing_rounds(workers)
-    carry_out(pairing)
+    first = _first_rounds(workers)
+    carry_out(first)
     best, search = likeliest(Measured.of(done, rates))
     agreed = 0
     while workers > 2 and not over() and len(done) + BATCH <= most_rounds(workers):
         rivals = _rivals(best, search)
-        carry_out(_next_rounds(best, rivals, len(done) == len(pairing), random))
+        carry_out(_next_rounds(best, rivals, len(done) == len(first), random))
         found, search = likeliest(Measured.of(done, rates), best, [best.key, *(one.key for one in rivals)])
         agreed = agreed + 1 if found.regions == best.regions else 0
         best = found
         if agreed >= 2 and _margin(best, search) >= CLEAR:
             break
-    return Investigation(Measured.of(done, rates), best, len(pairing), _margin(best, search))
+    return Investigation(Measured.of(done, rates), best, len(pairing_rounds(workers)), _margin(best, search))
 
 
 def compile_inference() -> None:

@@ -8,13 +8,15 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.probing.fitting import first_rates, fit_uplinks
-from weft.probing.hypotheses import Hypothesis, Racks, scored, with_best_hosts, without
+from weft.probing.fitting import first_rates, fit_uplinks, guess_uplinks
+from weft.probing.hypotheses import Hypothesis, Rack, Racks, penalty_of, scored, with_best_hosts, without
 from weft.probing.rounds import Floats, Measured
 
 MOST_SLOW = 3
 """Racks of up to so many may be slow workers without a rack."""
-STEPS = 12
+STEPS, CLIMBED, FAR_WORSE = 12, 3, 60.0
+EXPLAINED = 5.0
+"""What a rack must explain (natural logarithms) to be worth measuring for."""
 
 
 @dataclass
@@ -23,43 +25,67 @@ class Search:
 
     measured: Measured
     hosts: Floats
+    groups: tuple[Rack, ...] = ()
+    """sets of workers that seem to be close to each other"""
     found: dict[Racks, Hypothesis] = field(default_factory=dict)
 
     def score(self, racks: Racks, like: Hypothesis | None = None) -> Hypothesis:
-        """The hypothesis with these racks; uplinks of racks that it shares with ``like`` begin from there."""
+        """The hypothesis with these racks; those that ``like`` has as well keep their uplinks.
+
+        Of one that is far worse than ``like`` at first sight, the uplinks are only guessed.
+        """
         if racks not in self.found:
             ordered = tuple(sorted(tuple(sorted(rack)) for rack in racks))
             known = {} if like is None else dict(zip(like.racks, like.uplinks, strict=True))
             uplinks = np.array([known.get(rack, np.nan) for rack in ordered] + [np.inf])
-            draft = Hypothesis(ordered, self.hosts, uplinks[:-1])
-            to, rates = self.measured.destinations, self.measured.rates
-            fit_uplinks(to, rates, self.hosts, draft.labels, uplinks, 2)
-            self.found[racks] = scored(replace(draft, uplinks=uplinks[:-1]), self.measured)
+            labels = Hypothesis(ordered, self.hosts, uplinks[:-1]).labels
+            worst = np.inf if like is None else like.score + FAR_WORSE
+            guess_uplinks(self.measured.destinations, self.measured.rates, self.hosts, labels, uplinks, worst)
+            self.found[racks] = scored(Hypothesis(ordered, self.hosts, uplinks[:-1]), self.measured)
         return self.found[racks]
 
+    def polished(self, it: Hypothesis) -> Hypothesis:
+        """The same racks with the uplinks that fit best."""
+        uplinks = it.all_uplinks
+        fit_uplinks(self.measured.destinations, self.measured.rates, self.hosts, it.labels, uplinks)
+        self.found[it.key] = scored(replace(it, uplinks=uplinks[:-1]), self.measured)
+        return self.found[it.key]
+
     def best(self, starts: Iterable[Racks]) -> Hypothesis:
-        """The best that steps from these starts lead to."""
-        found = min((self.score(racks) for racks in starts), key=lambda one: one.score)
+        """The best that steps lead to: from the best of these starts, and from what explains the most on the way."""
+        found = self._climbed(min((self.score(racks) for racks in starts), key=lambda one: one.score))
+        for rival in self.rivals(found, CLIMBED):
+            found = min(found, self._climbed(self.found[rival.key]), key=lambda one: one.score)
+        return found
+
+    def _climbed(self, found: Hypothesis) -> Hypothesis:
         for _ in range(STEPS):
             before = found
-            for racks in neighbours(found):
+            for racks in neighbours(found, self.groups):
                 found = min(found, self.score(racks, found), key=lambda one: one.score)
             if found is before:
                 break
+            found = self.polished(found)
         return found
 
     def rivals(self, best: Hypothesis, most: int) -> list[Hypothesis]:
-        """The likeliest hypotheses that divide the workers otherwise, and not only by racks that nobody feels."""
+        """The hypotheses that divide the workers otherwise and fit best, without those whose racks hardly explain anything.
+
+        More racks need not pay for themselves here: as long as the measurements speak for them, more of these are needed.
+        """
         distinct: dict[tuple[tuple[int, ...], ...], Hypothesis] = {}
-        for one in sorted(self.found.values(), key=lambda one: one.score):
-            fewer = (self.found.get(one.key - {rack}) for rack in one.key)
-            if one.regions != best.regions and not any(other and other.score <= one.score for other in fewer):
+        allowance = penalty_of(best)
+        open_scores = {key: one.score - max(0.0, penalty_of(one) - allowance) for key, one in self.found.items()}
+        for key in sorted(open_scores, key=lambda key: open_scores[key]):
+            one = replace(self.found[key], score=open_scores[key])
+            fewer = [open_scores[key - {rack}] for rack in key if key - {rack} in open_scores]
+            if one.regions != best.regions and one.score < min(fewer, default=np.inf) - EXPLAINED:
                 distinct.setdefault(one.regions, one)
         return list(distinct.values())[:most]
 
 
-def neighbours(it: Hypothesis) -> Iterator[Racks]:
-    """Racks after one step: a worker moves, two racks become one, a rack is given up, free workers become a rack."""
+def neighbours(it: Hypothesis, groups: Iterable[Rack] = ()) -> Iterator[Racks]:
+    """Racks after one step: a worker moves, two racks become one, a rack is given up, some workers become a rack."""
     racks = it.key
     for rank in range(len(it.hosts)):
         home = next((rack for rack in racks if rank in rack), frozenset[int]())
@@ -76,6 +102,9 @@ def neighbours(it: Hypothesis) -> Iterator[Racks]:
         yield racks | {frozenset(pair)}
     if len(it.free) > 2:
         yield racks | {frozenset(it.free)}
+    for group in groups:
+        if group not in racks:
+            yield frozenset(rack - group for rack in racks if len(rack - group) > 1) | {group}
 
 
 def linked_groups(measured: Measured, hosts: Floats) -> list[Racks]:
@@ -104,8 +133,9 @@ def likeliest(
     """The likeliest hypothesis, and the search that found it: the racks for these rates, the rates for these racks, again."""
     hosts = first_rates(measured.destinations, measured.rates) if like is None else like.hosts
     begin = [*linked_groups(measured, hosts), *starts]
+    groups = tuple({group for racks in begin for group in racks})
     for _ in range(5):
-        search = Search(measured, hosts)
+        search = Search(measured, hosts, groups)
         found = search.best(begin)
         # Slow workers may have looked like a narrow uplink, which the steps of the search cannot undo.
         fewer = [without(found, rack) for rack in found.racks if len(rack) <= MOST_SLOW]
