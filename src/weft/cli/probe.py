@@ -3,7 +3,7 @@
 torchrun --nnodes 8 --nproc-per-node 1 ... -m weft probe -o cluster.yaml
 weft emulate cluster.yaml -- weft probe --json
 
-Pairs send to each other in N - 1 rounds of disjoint pairs, both ways at once; then rounds of streams, 2N + 12 at most, tell
+Pairs send to each other in N - 1 rounds of disjoint pairs, both ways at once; then rounds of streams, 2N + 16 at most, tell
 apart which workers share an uplink, because a lone pair cannot see that. A network is written with workers' rates, racks and
 their uplinks; rates are those of payload. Workers are one region as long as no uplink holds them back.
 

@@ -16,6 +16,18 @@ ENOUGH = 8.0
 """Beyond this much, a difference decides anyway."""
 
 
+def sparse_rounds(workers: int, random: np.random.Generator) -> list[Round]:
+    """Four rounds in which every worker sends once, a quarter of them at a time: few share anything, so rates of workers show."""
+    order = [int(rank) for rank in random.permutation(workers)]
+    rounds = []
+    for quarter in range(4):
+        to = [NOBODY] * workers
+        for place in range(quarter, workers, 4):
+            to[order[place]] = order[(place + 1) % workers]
+        rounds.append(Round(tuple(to)))
+    return rounds if workers >= 4 else []
+
+
 def inside_round(racks: Sequence[Sequence[int]], workers: int) -> Round:
     """Everybody sends to the next in its rack: nothing is shared, if the racks are right."""
     to = [NOBODY] * workers

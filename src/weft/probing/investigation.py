@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.probing.design import crossing_round, inside_round, telling_round
+from weft.probing.design import crossing_round, inside_round, sparse_rounds, telling_round
 from weft.probing.doubts import doubts
 from weft.probing.hypotheses import Hypothesis
-from weft.probing.rounds import Measured, Round, lone_rounds, pairing_rounds
+from weft.probing.rounds import Measured, Round, pairing_rounds
 from weft.probing.search import Search, likeliest
 
 Measure = Callable[[Round], Sequence[float]]
 """Has a round carried out; the rates of its streams, by source."""
 
-BATCH, A_FEW = 3, 5
+BATCH = 3
 CLEAR = 10.0
 """How much likelier (natural logarithms) than any other the best hypothesis is when the search ends."""
 
@@ -32,12 +32,7 @@ class Investigation:
 
 def most_rounds(workers: int) -> int:
     """How many rounds a probe has at most: O(N)."""
-    return len(_first_rounds(workers)) + 2 * workers + 4 * BATCH
-
-
-def _first_rounds(workers: int) -> list[Round]:
-    """All pairs; among a few workers, each also alone: there, slow workers may hide an uplink in every other round."""
-    return pairing_rounds(workers) + (lone_rounds(workers) if 2 < workers <= A_FEW else [])
+    return len(pairing_rounds(workers)) + 2 * workers + 4 + 4 * BATCH
 
 
 def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambda: False) -> Investigation:
@@ -52,19 +47,20 @@ def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambd
                 done.append(one)
                 rates.append(measure(one))
 
-    first = _first_rounds(workers)
-    carry_out(first)
+    pairing = pairing_rounds(workers)
+    carry_out(pairing + sparse_rounds(workers, random))
     best, search = likeliest(Measured.of(done, rates))
-    agreed = 0
+    agreed, first = 0, True
     while workers > 2 and not over() and len(done) + BATCH <= most_rounds(workers):
         rivals = _rivals(best, search)
-        carry_out(_next_rounds(best, rivals, len(done) == len(first), random))
-        found, search = likeliest(Measured.of(done, rates), best, [best.key, *(one.key for one in rivals)])
+        carry_out(_next_rounds(best, rivals, first, random))
+        first = False
+        found, search = likeliest(Measured.of(done, rates), [best, *rivals])
         agreed = agreed + 1 if found.regions == best.regions else 0
         best = found
         if agreed >= 2 and _margin(best, search) >= CLEAR:
             break
-    return Investigation(Measured.of(done, rates), best, len(pairing_rounds(workers)), _margin(best, search))
+    return Investigation(Measured.of(done, rates), best, len(pairing), _margin(best, search))
 
 
 def compile_inference() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,16 +51,6 @@ def pairing_rounds(workers: int) -> list[Round]:
             a, b = circle[k], circle[seats - 1 - k]
             to[a], to[b] = b, a
         rounds.append(Round(tuple(x if x < workers else NOBODY for x in to[:workers])))
-    return rounds
-
-
-def lone_rounds(workers: int) -> list[Round]:
-    """Rounds in which one pair sends, both ways, and nobody else."""
-    rounds = []
-    for a, b in combinations(range(workers), 2):
-        to = [NOBODY] * workers
-        to[a], to[b] = b, a
-        rounds.append(Round(tuple(to)))
     return rounds
 
 

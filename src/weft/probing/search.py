@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -127,11 +127,21 @@ def linked_groups(measured: Measured, hosts: Floats) -> list[Racks]:
     return [frozenset(), *found]
 
 
-def likeliest(
-    measured: Measured, like: Hypothesis | None = None, starts: Iterable[Racks] = ()
-) -> tuple[Hypothesis, Search]:
-    """The likeliest hypothesis, and the search that found it: the racks for these rates, the rates for these racks, again."""
-    hosts = first_rates(measured.destinations, measured.rates) if like is None else like.hosts
+def likeliest(measured: Measured, earlier: Sequence[Hypothesis] = ()) -> tuple[Hypothesis, Search]:
+    """The likeliest hypothesis, and the search that found it.
+
+    The search begins from what was likeliest earlier, and once more from nothing: with wrong rates of workers, right racks
+    are not found, and the other way round.
+    """
+    starts = [one.key for one in earlier]
+    searched = [_refined(measured, first_rates(measured.destinations, measured.rates), starts)]
+    if earlier:
+        searched.append(_refined(measured, earlier[0].hosts, starts))
+    return min(searched, key=lambda both: both[0].score)
+
+
+def _refined(measured: Measured, hosts: Floats, starts: Iterable[Racks]) -> tuple[Hypothesis, Search]:
+    """The racks for these rates of workers, the rates for these racks, and so on."""
     begin = [*linked_groups(measured, hosts), *starts]
     groups = tuple({group for racks in begin for group in racks})
     for _ in range(5):
