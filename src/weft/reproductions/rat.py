@@ -31,9 +31,9 @@ PAUSE_SECONDS = 0.010
 OTHER_PAUSES = (0.001, 0.050)
 SEEDS = range(3)
 
-TCP_PART = {"parameter_server": 0.75, "ring": 0.81, "rat": 0.645}
+TCP_PART = {"parameter_server": 0.795, "ring": 0.875, "rat": 0.65}
 """What part of the fluid rate each reached over real TCP: the medians of ``benchmarks/results/2026-11-16-incast.json`` (8 workers
-in network namespaces, 1:1 and 4:1, queues of 5 and 20 ms, two cores that were not idle). They divide the simulated times."""
+in network namespaces, 1:1 and 4:1, queues of 5 and 20 ms, two cores). They divide the simulated times."""
 
 PAPER = {"ps_over_rat": 25.0, "ring_over_rat": 1.16, "ring_slowdown": 12.0, "ring_over_rat_paused": 5.7}
 
