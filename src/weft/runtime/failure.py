@@ -61,7 +61,7 @@ class Failure:
             try:
                 texts = in_time(lambda keys=keys: board.read(keys), self._left() + 0.1)  # type: ignore[misc]
             except (OutOfTimeError, Exception) as problem:
-                self._board_problem = _board_problem(board.keeper, problem)
+                self._board_problem = _board_problem(self.report.rank, board.keeper, problem)
                 return
             self._reports |= {r: Report.parse(t) for r, t in zip(missing, texts, strict=True) if t is not None}
             if not self._left():
@@ -69,7 +69,7 @@ class Failure:
             time.sleep(0.02)
 
 
-def _board_problem(keeper: int | None, problem: Exception) -> str:
+def _board_problem(rank: int, keeper: int | None, problem: Exception) -> str:
     who = "the process that keeps it" if keeper is None else f"rank {keeper}, which keeps it,"
     what = "does not answer" if isinstance(problem, OutOfTimeError) else "is gone"
-    return f"the store that the ranks share {what}: {who} is dead, stopped or cut off"
+    return f"the store that the ranks share {what}: {who} is dead, stopped or cut off, or rank {rank} itself is cut off"

@@ -86,10 +86,9 @@ class Findings:
 
 
 def failed_execution(mine: Report, reports: Mapping[int, Report]) -> int:
-    """The number of the execution that failed: the one here, or if there is none, the earliest elsewhere."""
-    if mine.number is not None:
-        return mine.number
-    return min((r.number for r in reports.values() if r.number is not None), default=mine.launched)
+    """The number of the execution that failed: the earliest that runs anywhere. Who is ahead waits because of those behind."""
+    numbers = [report.number for report in (mine, *reports.values()) if report.number is not None]
+    return min(numbers, default=mine.launched)
 
 
 def findings(mine: Report, reports: Mapping[int, Report], size: int) -> Findings:
@@ -102,8 +101,7 @@ def findings(mine: Report, reports: Mapping[int, Report], size: int) -> Findings
     for report in reports.values():
         for wait in report.waits:
             peer = reports.get(wait.peer)
-            same = peer is not None and report.number is not None and peer.number in (None, report.number)
-            if peer is not None and same and not wait.reason and _gave(peer, report, wait):
+            if peer is not None and report.number is not None and not wait.reason and _gave(peer, report, wait):
                 cut.append((wait.peer, report.rank))
     return Findings(silent, tuple(sorted(not_joined)), tuple(sorted(different)), tuple(cut))
 
@@ -111,8 +109,9 @@ def findings(mine: Report, reports: Mapping[int, Report], size: int) -> Findings
 def _gave(peer: Report, report: Report, wait: Wait) -> bool:
     """Whether a peer has given the message to its channel that somebody waits for."""
     assert report.number is not None
-    if peer.number is None:
-        return peer.launched >= report.number
+    if peer.number != report.number:
+        # A peer that has ended this execution has given all of it; one that is still behind has given nothing.
+        return peer.launched >= report.number and (peer.number is None or peer.number > report.number)
     return peer.sent.get(report.rank, 0) > wait.position
 
 
