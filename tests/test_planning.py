@@ -13,6 +13,7 @@ from strategies import networks
 from test_packing import NAMED
 from weft import InputError, Network
 from weft.network import two_tier
+from weft.planning import Costs, shortlist
 
 
 def slower(network: Network, latency: float) -> Network:
@@ -33,6 +34,27 @@ def test_why_names_the_choice_the_bound_the_bottleneck_and_the_runner_up() -> No
     for part in (plan.collective, "of the bound", "held up by", "runner-up"):
         assert part in plan.why
     assert plan.others
+
+
+def test_a_shortlist_has_different_plans_that_are_about_equally_fast_and_begins_with_the_best() -> None:
+    network = two_tier(2, 4, oversubscription=4, latency=5e-6)
+    found = shortlist(network, 25_000_000, 4, seconds=3.0)
+    assert 2 <= len(found) <= 4
+    assert len({plan.digest for plan in found}) == len(found)
+    assert [plan.seconds for plan in found] == sorted(plan.seconds for plan in found)
+    assert found[-1].seconds <= 1.15 * found[0].seconds
+    for plan in found:
+        assert plan.bound <= plan.seconds
+        assert weft.simulate(plan.schedule, network, 25_000_000).seconds == pytest.approx(plan.seconds)
+
+
+def test_efficiency_makes_predictions_longer_and_leaves_the_bound_alone() -> None:
+    network = two_tier(2, 4)
+    ideal, real = (weft.plan(network, 25_000_000, costs=Costs(efficiency=part)) for part in (1.0, 0.9))
+    assert real.seconds == pytest.approx(ideal.seconds / 0.9)
+    assert real.bound == ideal.bound
+    with pytest.raises(InputError, match="efficiency"):
+        Costs(efficiency=1.2)
 
 
 @settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))

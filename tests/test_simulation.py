@@ -320,10 +320,17 @@ def test_costs_of_messages_and_unfairness_never_make_a_link_faster(
     assert costly.link_bytes == fluid.link_bytes
 
 
-def test_a_message_costs_its_seconds_at_every_step_of_a_ring() -> None:
+def test_a_message_takes_its_seconds_at_least_at_every_step_of_a_ring() -> None:
     network = two_tier(2, 4, bandwidth=1e8)
     whole = simulate(ring(network), network, 8e6).seconds
-    assert simulate(ring(network), network, 8e6, message_seconds=1e-3).seconds == pytest.approx(whole + 14 * 1e-3)
+    assert whole == pytest.approx(14 * 1e-2)
+    assert simulate(ring(network), network, 8e6, message_seconds=1e-3).seconds == pytest.approx(whole)
+    assert simulate(ring(network), network, 8e6, message_seconds=0.05).seconds == pytest.approx(14 * 0.05)
+    tiny = simulate(ring(network), network, 8.0, message_seconds=1e-3, wake_seconds=2e-3).seconds
+    assert tiny == pytest.approx(14 * 3e-3)
+    assert simulate(ring(network), network, 8e6, efficiency=0.8).seconds == pytest.approx(whole / 0.8)
+    with pytest.raises(InputError, match="an efficiency of 0"):
+        simulate(ring(network), network, 8e6, efficiency=0.0)
     with pytest.raises(InputError, match="a cost of messages"):
         simulate(ring(network), network, 8e6, message_seconds=-1.0)
     with pytest.raises(InputError, match="an unfairness"):

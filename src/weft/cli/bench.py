@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.arguments import NETWORK_HELP, add_json, collective_of, read_network
 from weft.cli.output import print_json, print_line, print_table, progress
 from weft.errors import InputError
-from weft.units import parse_bytes, parse_seconds
+from weft.units import format_seconds, parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     from weft.network import Network
     from weft.planning import Costs, Plan
+    from weft.runtime.choosing import Tried
     from weft.runtime.measuring import Measured
+
+
+CANDIDATES = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,14 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="PLAN", help="execute this plan file instead of planning")
     parser.add_argument("--collective", metavar="NAME", help="execute this collective instead of the best plan")
     parser.add_argument("--time", metavar="TIME", default="10s", help="how long to plan at most (default 10s)")
+    parser.add_argument(
+        "--candidates", metavar="N", type=int, default=CANDIDATES,
+        help=f"try so many plans that are predicted to be about equally fast, and take the fastest (default {CANDIDATES})",
+    )  # fmt: skip
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     sizes = [parse_bytes(size) for size in args.size.split(",")]
     seconds = parse_seconds(args.time)
-    if args.repeat < 1 or seconds <= 0:
-        raise InputError("--repeat must be at least 1 and --time more than 0")
+    if args.repeat < 1 or args.candidates < 1 or seconds <= 0:
+        raise InputError("--repeat and --candidates must be at least 1 and --time more than 0")
     if args.plan and (args.collective or args.network):
         raise InputError("--plan brings its own network and schedule: leave --network and --collective out")
     from weft.runtime.joining import joined
@@ -51,24 +59,38 @@ def run(args: argparse.Namespace) -> None:
 
 def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks: bool) -> list[Measured]:
     import weft.torch as wt
-    from weft.planning.files import plan_of, plan_text
+    from weft.planning import Plan
+    from weft.runtime.choosing import tried
     from weft.runtime.costs import measured_costs
     from weft.runtime.measuring import measured
+    from weft.torch.choice import Choice
 
-    network = None if args.plan else _network(args, wt.communicator().transport.size)
-    costs = measured_costs(wt.communicator())
+    us = wt.communicator()
+    network = None if args.plan else _network(args, us.transport.size)
+    costs = measured_costs(us, network=network)
     found = []
     with progress("measuring") as report:
         for number, size in enumerate(sizes):
-            text = wt.communicator().from_rank_0(
-                lambda size=size: plan_text(_plan(args, network, size, seconds, costs)),  # type: ignore[misc]
-                60 + 10 * seconds,
-            )
-            plan = plan_of(text, "rank 0's plan")
             if speaks:
                 report(number, len(sizes))
-            found.append(measured(wt.communicator(), plan, args.repeat))
+            text = us.from_rank_0(
+                lambda size=size: Choice.of(_plans(args, network, size, seconds, costs)).to_text(),  # type: ignore[misc]
+                60 + 10 * seconds,
+            )
+            plans = [way for _, way in Choice.parse(text).ways]
+            best, *others = tried(us, [way for way in plans if isinstance(way, Plan)])
+            found.append(measured(us, replace(best.plan, why=_why(best, others)), args.repeat))
     return found
+
+
+def _why(best: Tried, others: list[Tried]) -> str:
+    """The plan's own reasons, and what was measured."""
+    if not others:
+        return best.plan.why
+    from weft.torch.choice import name_of
+
+    named = [f"{format_seconds(t.seconds)} ({name_of(t.plan)})" for t in (best, *others)]
+    return f"{best.plan.why} Tried on this network: {', '.join(named)}."
 
 
 def _network(args: argparse.Namespace, ranks: int) -> Network:
@@ -95,21 +117,21 @@ def _network(args: argparse.Namespace, ranks: int) -> Network:
     return probe().network
 
 
-def _plan(args: argparse.Namespace, network: Network | None, size: int, seconds: float, costs: Costs) -> Plan:
-    """On rank 0: the plan that is to be executed."""
+def _plans(args: argparse.Namespace, network: Network | None, size: int, seconds: float, costs: Costs) -> list[Plan]:
+    """On rank 0: the plan that is to be executed, or several of which the fastest is."""
     from weft.bounds import bound
-    from weft.planning import Plan, plan
+    from weft.planning import Plan, shortlist
     from weft.simulation import simulate
 
     if network is None:
-        return replace(Plan.load(args.plan), nbytes=size)
+        return [replace(Plan.load(args.plan), nbytes=size)]
     if args.collective:
         schedule = collective_of(args.collective, [], network)
         least = bound(network, size)
         predicted = simulate(schedule, network, size, **asdict(costs))
         why = f"{args.collective} was asked for"
-        return Plan(network, size, schedule, args.collective, 1, predicted.seconds, least.seconds, why, schedule)
-    return plan(network, size, seconds=seconds, costs=costs)
+        return [Plan(network, size, schedule, args.collective, 1, predicted.seconds, least.seconds, why, schedule)]
+    return shortlist(network, size, args.candidates, seconds=seconds, costs=costs)
 
 
 def _print(found: list[Measured], as_json: bool) -> None:

@@ -27,6 +27,8 @@ MOST_TRANSFERS = 1_200_000
 """No schedule with more transfers is tried in segments."""
 WORTH = 0.995
 """More segments must make it at least that much faster to be pursued further."""
+CLOSE = 1.15
+"""Predictions are about so good: whatever takes at most so many times as long as the fastest may be the fastest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,14 @@ class Race:
         self.costs = costs
         self.deadline = deadline
         self.candidates: list[Candidate] = []
+        """one a schedule, in as many segments as paid"""
+        self.close: list[Candidate] = []
+        """all that were simulated and are not far behind, whatever their segments"""
         self.best: Candidate | None = None
 
     def enter(self, name: str, schedule: Schedule, cut: Cut, first: int = 1) -> None:
         """Simulate a schedule in more and more segments, as long as that pays and there is time."""
-        limit = busiest_link(schedule, self.network, self.nbytes)
+        limit = busiest_link(schedule, self.network, self.nbytes) / self.costs.efficiency
         if self.best is not None and limit >= self.best.seconds:
             self.candidates.append(Candidate(name, 1, limit, None, schedule))
             return
@@ -72,6 +77,7 @@ class Race:
             if result is None:
                 break
             found = Candidate(name, segments, result.seconds, result, schedule)
+            self.keep(found)
             paid = own is None or found.seconds < WORTH * own.seconds
             if own is None or found.seconds < own.seconds:
                 own = found
@@ -85,6 +91,21 @@ class Race:
         self.candidates.append(own)
         if self.best is None or own.seconds < self.best.seconds:
             self.best = own
+
+    def keep(self, found: Candidate) -> None:
+        """Remember it if it is close to the fastest, and forget those that are not any more."""
+        least = min([found.seconds, *(c.seconds for c in self.close)])
+        self.close = [c for c in (*self.close, found) if c.seconds <= CLOSE * least]
+
+    def shortlist(self, count: int) -> list[Candidate]:
+        """The most promising, best first: of each collective its two best numbers of segments at most."""
+        chosen: dict[str, Candidate] = {}
+        for candidate in sorted(self.close, key=lambda c: c.seconds):
+            assert candidate.result is not None
+            alike = sum(c.collective == candidate.collective for c in chosen.values())
+            if len(chosen) < count and alike < 2:
+                chosen.setdefault(candidate.result.schedule.digest, candidate)
+        return list(chosen.values())
 
     def simulated(self, schedule: Schedule, own: Candidate | None) -> Simulation | None:
         """The result, unless it is far behind or takes too long; there is always a first one."""

@@ -77,44 +77,66 @@ def plan(
     A third of the time is kept for forests, if no collective comes close to the bound before. ``costs`` are those of messages
     and of adding, where they are known; the bound does without them.
     """
+    return shortlist(network, nbytes, 1, seconds=seconds, costs=costs, progress=progress)[0]
+
+
+def shortlist(
+    network: Network,
+    nbytes: float,
+    count: int,
+    *,
+    seconds: float = 10.0,
+    costs: Costs | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Plan]:
+    """Up to so many plans that are predicted to be about equally fast, the best first, for whoever can measure them."""
     if not nbytes >= 1:
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")
     if not seconds > 0:
         raise InputError(f"planning in {seconds:g} s is not possible: it must be more than 0")
     _compile()
+    costs = costs or Costs()
     least = bound(network, nbytes)
+    good_enough = least.seconds / (GOOD_ENOUGH * costs.efficiency)
     entries = list(collectives_by_promise(network, nbytes))
     # Making the schedules takes what it takes; the time is for simulating them.
     begun = time.monotonic()
-    race = Race(network, nbytes, begun + 0.7 * seconds, costs or Costs())
+    race = Race(network, nbytes, begun + 0.7 * seconds, costs)
     for i, (name, schedule) in enumerate(entries):
         if progress is not None:
             progress(i, len(entries) + 1)
         simulated = sum(candidate.result is not None for candidate in race.candidates)
-        if simulated > 1 and race.best is not None and race.best.seconds * GOOD_ENOUGH <= least.seconds:
+        if simulated > count and race.best is not None and race.best.seconds <= good_enough:
             break
         if race.best is None or time.monotonic() < race.deadline:
             race.enter(name, schedule, Schedule.sliced)
     packing: Packing | None = None
-    if race.best is not None and race.best.seconds * GOOD_ENOUGH > least.seconds and len(network.active) > 1:
+    if race.best is not None and race.best.seconds > good_enough and len(network.active) > 1:
         race.deadline = begun + seconds
         gap = SHARP if len(network.active) <= FEW_WORKERS else COARSE
         found = packings(network, gap=gap, seconds=max(0.2, 0.5 * (race.deadline - time.monotonic())))
         packing = found[0]
         least = _better(least, packing, nbytes)
-        if race.best.seconds * GOOD_ENOUGH > least.seconds:
+        if race.best.seconds * GOOD_ENOUGH * costs.efficiency > least.seconds:
             enter_forests(race, found)
-    assert race.best is not None
-    chosen, result = race.best, race.best.result
-    assert result is not None
-    verify(result.schedule)
+    return [_plan_of(chosen, race, least, packing) for chosen in race.shortlist(count)]
+
+
+def _plan_of(chosen: Candidate, race: Race, least: Bound, packing: Packing | None) -> Plan:
+    assert chosen.result is not None
+    verify(chosen.result.schedule)
     others = sorted(
-        ((c.collective, c.seconds) for c in race.candidates if c is not chosen and c.result), key=lambda o: o[1]
+        (
+            (c.collective, c.seconds)
+            for c in race.candidates
+            if c.result and (c.collective, c.seconds) != (chosen.collective, chosen.seconds)
+        ),
+        key=lambda other: other[1],
     )
-    why = _why(chosen, least, others, packing, nbytes)
+    why = _why(chosen, least, others, packing, race.nbytes)
     return Plan(
-        network, int(nbytes), result.schedule, chosen.collective, chosen.segments, chosen.seconds, least.seconds, why,
-        chosen.whole, tuple(others),
+        race.network, int(race.nbytes), chosen.result.schedule, chosen.collective, chosen.segments, chosen.seconds,
+        least.seconds, why, chosen.whole, tuple(others),
     )  # fmt: skip
 
 
@@ -148,7 +170,8 @@ def _why(
     rivals = [(name, seconds) for name, seconds in others if name != chosen.collective]
     if rivals:
         name, seconds = rivals[0]
-        lines.append(f"The runner-up is {name}, {seconds / max(chosen.seconds, 1e-300) - 1:.1%} slower.")
+        difference = seconds / max(chosen.seconds, 1e-300) - 1
+        lines.append(f"The runner-up is {name}, {abs(difference):.1%} {'slower' if difference >= 0 else 'faster'}.")
     if packing is not None:
         lines.append(
             f"The best packing of trees would take {format_seconds(packing.value * nbytes)} if pipelined without end "

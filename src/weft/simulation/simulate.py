@@ -46,23 +46,27 @@ def simulate(
     message_seconds: float = 0.0,
     wake_seconds: float = 0.0,
     unfairness: float = 0.0,
+    efficiency: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[float], bool] | None = None,
 ) -> Simulation:
     """Run a schedule for a tensor of ``nbytes`` on a network, flow by flow.
 
     ``channel`` says how transfers from one worker to another follow each other. ``"stream"``: one after the other, and the
-    next begins when the last byte of the one before has left, as on a connection. ``"blocking"``: when it has arrived, as
-    if each waited for an answer. ``"shared"``: all that are ready share the route, as if each had its own connection.
+    next begins when the last byte of the one before has left, as on a connection. ``"blocking"``: when it has arrived, as if
+    each waited for an answer. ``"shared"``: all that are ready share the route, as if each had its own connection.
     ``rtt_weights`` shares bandwidth in inverse proportion to a route's latency, as TCP tends to. ``message_seconds`` is what a
-    message costs whatever its size: its channel is busy for so much longer; ``wake_seconds`` is what passes besides until its
-    receiver has noticed it, while the channel goes on. ``unfairness`` makes connections share unevenly, as
-    those of TCP do: the logarithms of their weights spread by so much, each pair of workers by a fixed draw. Where a schedule has
-    one connection a link it changes nothing; where many meet, some are late and others wait for them. ``progress`` is called
-    now and then with the number of transfers done and of all; ``stop`` with the simulated time, and if it says so the
-    simulation ends with a ``SimulationError``.
+    message takes at least, however small: its handling overlaps with the bytes of its neighbours; ``wake_seconds`` is what
+    passes besides until its receiver has noticed it, while the channel goes on. ``efficiency`` is the part of the links' rates
+    that is left for data, after headers, acknowledgements and what connections leave idle. ``unfairness`` makes connections
+    share unevenly, as those of TCP do: the logarithms of their weights spread by so much, each pair of workers by a fixed
+    draw. Where a schedule has one connection a link it changes nothing; where many meet, some are late and others wait for
+    them. ``progress`` is called now and then with the number of transfers done and of all; ``stop`` with the simulated time,
+    and if it says so the simulation ends with a ``SimulationError``.
     """
     _check(schedule, network, nbytes, channel, (add_seconds_per_byte, message_seconds, wake_seconds, unfairness))
+    if not 0 < efficiency <= 1:
+        raise InputError(f"an efficiency of {efficiency} is not possible: it must be more than 0 and at most 1")
     conditions = conditions or Conditions()
     pairs, channel_pair, order, starts = _channels(schedule, channel)
     parts = _reordered(entries(schedule), order)
@@ -79,9 +83,10 @@ def simulate(
     sources = pairs[0][channel_pair]
     latency = routes.latency[channel_pair] + wake_seconds
     streams = channel == "stream"
-    sizes = schedule.transfer_bytes(nbytes)[order]
+    sizes = schedule.transfer_bytes(nbytes)[order] / efficiency
     if message_seconds > 0:
-        sizes = sizes + message_seconds * _slowest_links(network, routes)[np.repeat(channel_pair, np.diff(starts))]
+        least = message_seconds * _slowest_links(network, routes)
+        sizes = np.maximum(sizes, least[np.repeat(channel_pair, np.diff(starts))])
     work = _work(schedule, network, sizes, parts, sources, latency, starts, order, streams, add_seconds_per_byte)
     events = conditions.events(network, len(channel_pair))
     record, seconds = _run(

@@ -18,7 +18,9 @@ import torch.distributed as dist
 
 from weft.errors import ExecutionError, WeftError
 from weft.network import Network
-from weft.planning import Costs, plan
+from weft.planning import Costs, Plan, shortlist
+from weft.runtime.choosing import tried
+from weft.runtime.communicator import Communicator
 from weft.runtime.costs import measured_costs
 from weft.runtime.probe import probe
 from weft.torch.choice import BACKEND, Choice, Way, name_of
@@ -36,6 +38,8 @@ WORTH = 0.97
 SAME_CLASS = 2.0
 """Buckets whose sizes differ by no more than this factor have one plan."""
 PLANNING_SECONDS = 4.0
+CANDIDATES = 3
+"""Plans for a size that are tried, if they are predicted to be about equally fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ def decided(
     tensors = [torch.zeros_like(tensor) for tensor in tensors]
     sizes = size_classes([tensor.nbytes for tensor in tensors])
     us = communicator(group, tensors[0].device)
-    known, costs = _network(network, group), measured_costs(us, group)
+    known = _network(network, group)
+    costs = measured_costs(us, group, known if isinstance(known, Network) else None)
     seconds = 300 + 10 * PLANNING_SECONDS * len(sizes)
     handed = us.from_rank_0(lambda: _planned(known, sizes, costs), seconds)
     if handed.startswith("!"):
@@ -91,7 +96,7 @@ def decided(
         return Decision(Choice.of(BACKEND), (reason,), (), time.monotonic() - begun)
     plans = Choice.parse(handed)
     plans.check(averaging.ranks)
-    decision = _tried(plans, tensors, averaging, group)
+    decision = _tried(_fastest(plans, us, group), tensors, averaging, group)
     return Decision(decision.choice, decision.reasons, decision.trials, time.monotonic() - begun)
 
 
@@ -125,7 +130,21 @@ def _planned(network: Network | str, sizes: Sequence[int], costs: Costs) -> str:
     """On rank 0: plans for these sizes as text, or what went wrong."""
     if isinstance(network, str):
         return "!" + network
-    return Choice.of([plan(network, size, seconds=PLANNING_SECONDS, costs=costs) for size in sizes]).to_text()
+    plans = [p for size in sizes for p in shortlist(network, size, CANDIDATES, seconds=PLANNING_SECONDS, costs=costs)]
+    return Choice.of(plans).to_text()
+
+
+def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None) -> Choice:
+    """Of the plans for each size the one that is measured to be the fastest."""
+    sizes = dict.fromkeys(size for size, _ in plans.ways)
+    return Choice.of(
+        [
+            tried(us, [way for size, way in plans.ways if size == one and isinstance(way, Plan)], group, MOST_SECONDS)[
+                0
+            ].plan
+            for one in sizes
+        ]
+    )
 
 
 def _tried(

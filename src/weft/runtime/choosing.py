@@ -1,0 +1,70 @@
+"""Which of several plans is fastest on the network at hand: predictions bring a few of them close, measuring decides.
+
+The plans take turns, so that what else happens on the machines falls on all alike. A turn takes as long as its slowest rank, and
+all ranks see the same numbers, so they choose alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from weft.planning import Plan
+from weft.runtime.communicator import Communicator
+
+TURNS = 3
+BEHIND = 1.2
+"""Whatever takes so many times as long as the fastest in a turn is not tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A plan and the seconds that it took, turn by turn; the first turn, which connects, only if there is no other."""
+
+    plan: Plan
+    times: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        return median(self.times)
+
+
+def tried(
+    communicator: Communicator,
+    plans: Sequence[Plan],
+    group: dist.ProcessGroup | None = None,
+    seconds: float = 30.0,
+) -> list[Tried]:
+    """All plans, the fastest first; measured on zeros, in about so many seconds. Called by all ranks together."""
+    if len(plans) == 1:
+        return [Tried(plans[0], (plans[0].seconds,))]
+    times: list[list[float]] = [[] for _ in plans]
+    begun = time.monotonic()
+    for turn in range(TURNS + 1):
+        least = min((min(taken[-1:], default=0.0) for taken in times), default=0.0)
+        for plan, taken in zip(plans, times, strict=True):
+            if turn <= 1 or taken[-1] <= BEHIND * least:
+                taken.append(_turn(communicator, plan, group))
+        if turn and _longest(time.monotonic() - begun, group) > seconds:
+            break
+    found = [Tried(plan, tuple(taken[1:] or taken)) for plan, taken in zip(plans, times, strict=True)]
+    return sorted(found, key=lambda one: one.seconds)
+
+
+def _turn(communicator: Communicator, plan: Plan, group: dist.ProcessGroup | None) -> float:
+    tensor = torch.zeros(max(1, plan.nbytes // 4))
+    dist.barrier(group)
+    begun = time.perf_counter()
+    communicator.launch(plan, tensor, "sum", here=True).wait()
+    return _longest(time.perf_counter() - begun, group)
+
+
+def _longest(seconds: float, group: dist.ProcessGroup | None) -> float:
+    found = torch.tensor([seconds], dtype=torch.float64)
+    dist.all_reduce(found, dist.ReduceOp.MAX, group)
+    return float(found)
