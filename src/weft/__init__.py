@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft import collectives as collectives
     from weft.bounds import Bound, bound
-    from weft.errors import InputError, NetworkError, ProofError, ScheduleError, SimulationError, WeftError
+    from weft.errors import (
+        AgreementError,
+        EmulationError,
+        ExecutionError,
+        InputError,
+        NetworkError,
+        PeerError,
+        ProofError,
+        ScheduleError,
+        SimulationError,
+        WeftError,
+    )
     from weft.network import Link, Network, Region
     from weft.planning import Plan, plan
     from weft.proof import Proof, verify
@@ -27,15 +38,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AgreementError": "weft.errors",
     "Background": "weft.simulation",
     "Bound": "weft.bounds",
     "Chunk": "weft.schedule",
     "Conditions": "weft.simulation",
+    "EmulationError": "weft.errors",
+    "ExecutionError": "weft.errors",
     "InputError": "weft.errors",
     "Link": "weft.network",
     "Network": "weft.network",
     "NetworkError": "weft.errors",
     "Pause": "weft.simulation",
+    "PeerError": "weft.errors",
     "Plan": "weft.planning",
     "Proof": "weft.proof",
     "ProofError": "weft.errors",
@@ -57,15 +72,19 @@ _HOMES = {
 }
 
 __all__ = [
+    "AgreementError",
     "Background",
     "Bound",
     "Chunk",
     "Conditions",
+    "EmulationError",
+    "ExecutionError",
     "InputError",
     "Link",
     "Network",
     "NetworkError",
     "Pause",
+    "PeerError",
     "Plan",
     "Proof",
     "ProofError",

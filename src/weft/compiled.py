@@ -32,7 +32,7 @@ _drop_stale_results()
 
 def compiled(function: Function) -> Function:
     """The function, compiled on its first call; no Python objects inside."""
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    return _kept(function)
 
 
 def compiled_in_place(function: Function) -> Function:
@@ -40,4 +40,11 @@ def compiled_in_place(function: Function) -> Function:
 
     The compiler then counts no references. In the simulator's loop, counting took more than half of the time.
     """
-    return cast(Function, numba.njit(cache=True, nogil=True, _nrt=False)(function))
+    return _kept(function, _nrt=False)
+
+
+def _kept(function: Function, **options: bool) -> Function:
+    try:
+        return cast(Function, numba.njit(cache=True, nogil=True, **options)(function))
+    except RuntimeError:  # there is no folder to write to, here or at home: compile in every run
+        return cast(Function, numba.njit(nogil=True, **options)(function))

@@ -138,7 +138,8 @@ class DataParallel(torch.nn.Module):
     def report(self) -> str:
         """The buckets, how each is averaged, and why, in words."""
         choice = self._synchronizer.averaging.choice
-        lines = [f"{len(self.buckets)} buckets among {self._synchronizer.averaging.ranks} ranks"]
+        count = f"{len(self.buckets)} bucket{'s' if len(self.buckets) > 1 else ''}"
+        lines = [f"{count} among {self._synchronizer.averaging.ranks} ranks"]
         lines += [
             f"  bucket {number}: {format_bytes(nbytes)}, {name_of(choice.way(nbytes))}"
             for number, nbytes in enumerate(self.buckets)
