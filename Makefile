@@ -48,6 +48,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.executor
 	$(BIN)/python -m benchmarks.incast
 	$(BIN)/python -m benchmarks.runtime
+	$(BIN)/python -m benchmarks.training
 
 golden: $(READY)
 	$(BIN)/python tests/golden/export.py $(VENV)/golden.json
