@@ -17,7 +17,6 @@ from weft.planning.candidates import busiest_link
 from weft.proof import verify
 from weft.reproductions import packing, packing_figure_6, packing_readings, rat
 from weft.reproductions.gpu_networks import first_of_each, gpu_mesh, shared_links, with_active
-from weft.reproductions.idle import merged
 
 FORMULATIONS: tuple[Formulation, ...] = ("separate", "overlapped", "pipelined")
 
@@ -92,18 +91,6 @@ def test_overlap_as_printed_saves_time_only_where_directions_differ() -> None:
     assert pack(lopsided, "overlapped").value < 0.9 * pack(lopsided, "separate").value
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("counts", [(1, 1), (2, 1), (3, 1)])
-def test_idle_workers_that_are_alike_may_be_merged(counts: tuple[int, ...], formulation: Formulation) -> None:
-    network = with_active(gpu_mesh(2, 3, 10), first_of_each(counts))
-    small = merged(network)
-    assert len(small.network.inactive) == sum(count < 3 for count in counts)
-    found = pack(small.network, formulation, gap=packing.GAP)
-    whole = pack(network, formulation, gap=packing.GAP)
-    assert found.value == pytest.approx(whole.value, rel=2 * packing.GAP)
-    assert found.bound <= whole.value * (1 + 1e-6)
-
-
 def test_a_packing_of_merged_workers_is_a_schedule_of_all_that_is_as_fast() -> None:
     network = with_active(gpu_mesh(4, 4, 10), first_of_each((2, 1, 1, 0)))
     packed = packing.packed(network, "pipelined")
@@ -112,13 +99,6 @@ def test_a_packing_of_merged_workers_is_a_schedule_of_all_that_is_as_fast() -> N
     assert busiest_link(forest, network, 1.0) == pytest.approx(packed.value, rel=0.01)
     relays = {rank for tree in packed.trees for rank in range(16) if tree.parents[rank] > -2} - set(network.active)
     assert len(relays) == 12
-
-
-def test_workers_with_different_links_are_not_merged() -> None:
-    network = with_active(gpu_mesh(2, 8, 10, dgx1=True), [(0, 1), ()])
-    sizes = sorted(len(members) for members in merged(network).members)
-    # In a machine without active workers swapping two GPUs of a DGX-1 changes who is linked to whom.
-    assert sizes == [1] * 16
 
 
 @pytest.mark.parametrize("active", [2, 3, 5])

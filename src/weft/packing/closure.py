@@ -1,13 +1,13 @@
 """The workers' closure: every ordered pair of workers as one edge that uses the links of its route.
 
-Trees are made of these edges, so switches, shared network cards and uplinks are modelled as they are. On a network of direct
-links, without switches, only neighbours are joined: a route through other workers is what trees are for.
+Trees are made of these edges, so switches, shared network cards and uplinks are modelled as they are. Workers whose route passes
+through other workers are not joined: that is what trees are for, and in a tree those in between have use of what passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from weft.network import Network, Routes
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +34,20 @@ class Closure:
     """of every link, in units of the fastest"""
     unit: float
     """bytes per second of one unit of bandwidth"""
-    direct: bool
-    """whether only neighbours are joined"""
+    joined: Flags
+    """whether there is an edge from u to v: ``joined[u, v]``"""
 
     @property
     def n(self) -> int:
         return len(self.ranks)
 
+    @property
+    def all_joined(self) -> bool:
+        return bool(self.joined.sum() == self.n * (self.n - 1))
+
     def costs(self, prices: Floats) -> Floats:
         """What every edge costs when every link has a price: ``costs[u, v]``."""
-        return _route_costs(self.routes.start, self.routes.links, self.routes.share, prices, self.n, self.direct)
+        return _route_costs(self.routes.start, self.routes.links, self.routes.share, prices, self.joined)
 
     def loads(self, parents: Ints, upwards: bool) -> tuple[Ints, Floats]:
         """Which links a tree uses, and how often its data crosses each; towards the root or away from it."""
@@ -61,32 +66,50 @@ class Closure:
 def closure_of(network: Network) -> Closure:
     """The closure of the active workers and the inactive ones, which may relay."""
     others = [rank for rank in range(len(network.workers)) if rank not in set(network.active)]
-    return _closure(network, [*network.active, *others], len(network.active), direct=not network.switches)
+    closure = _closure(network, [*network.active, *others], len(network.active))
+    if others and network.switches:
+        # Relays are taken into a tree one by one. Without the routes through them none of them alone might be of use.
+        return closure
+    return replace(closure, joined=_without_workers_between(network, closure))
 
 
 def closure_among(network: Network, ranks: Sequence[int]) -> Closure:
     """The closure of some workers, in this order. Every two are joined: their links alone might not hold them together."""
-    return _closure(network, ranks, len(ranks), direct=False)
+    return _closure(network, ranks, len(ranks))
 
 
-def _closure(network: Network, nodes: Sequence[int], active: int, *, direct: bool) -> Closure:
+def _closure(network: Network, nodes: Sequence[int], active: int) -> Closure:
+    """With every two workers joined."""
     ranks = np.array(nodes, dtype=np.int32)
     n = len(ranks)
     routes = network.routes(np.repeat(ranks, n), np.tile(ranks, n))
     unit = float(network.graph.bandwidth.max()) if len(network.links) else 1.0
-    return Closure(len(network.workers), ranks, active, routes, network.graph.bandwidth / unit, unit, direct)
+    joined = ~np.eye(n, dtype=np.bool_)
+    return Closure(len(network.workers), ranks, active, routes, network.graph.bandwidth / unit, unit, joined)
+
+
+def _without_workers_between(network: Network, closure: Closure) -> Flags:
+    """Which pairs have no worker on their route except themselves."""
+    n, routes = closure.n, closure.routes
+    pair = np.repeat(np.arange(n * n), np.diff(routes.start))
+    there = network.graph.destination[routes.links]
+    between = (there < closure.workers) & (there != closure.ranks[pair % n])
+    passed: Flags = np.bincount(pair[between], minlength=n * n).reshape(n, n) > 0
+    joined: Flags = closure.joined & ~passed
+    return joined
 
 
 @compiled
-def _route_costs(start: Longs, links: Ints, share: Floats, prices: Floats, n: int, direct: bool) -> Floats:
-    costs = np.zeros((n, n))
+def _route_costs(start: Longs, links: Ints, share: Floats, prices: Floats, joined: Flags) -> Floats:
+    n = len(joined)
+    costs = np.full((n, n), np.inf)
     for u in range(n):
         for v in range(n):
-            total = 0.0
-            for hop in range(start[u * n + v], start[u * n + v + 1]):
-                total += share[hop] * prices[links[hop]]
-            joined = not direct or start[u * n + v + 1] - start[u * n + v] == 1
-            costs[u, v] = total if joined else np.inf
+            if joined[u, v]:
+                total = 0.0
+                for hop in range(start[u * n + v], start[u * n + v + 1]):
+                    total += share[hop] * prices[links[hop]]
+                costs[u, v] = total
     return costs
 
 

@@ -15,7 +15,8 @@ Reductions happen in a first stage, broadcasts in the same or in a second one, a
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Literal, NamedTuple
 
 import highspy
 import numpy as np
@@ -32,7 +33,16 @@ KINDS: dict[Formulation, tuple[int, ...]] = {
     "separate": (REDUCE, LATE_BROADCAST),
     "broadcast": (BROADCAST,),
 }
+_LEAST_SECONDS = 0.05
 _EMPTY = np.array([], dtype=np.int32), np.array([])
+
+
+class Solved(NamedTuple):
+    """How long all stages are, what links are worth, one row a stage, and what part of the tensor every tree carries."""
+
+    value: float
+    prices: Floats
+    weights: Floats
 
 
 class Master:
@@ -45,7 +55,8 @@ class Master:
         self.stages = 1 if formulation in ("pipelined", "broadcast") else 2
         self.trees: list[tuple[int, int, Ints]] = []
         """kind, root and parents of every tree, in the order of the columns"""
-        self.known: set[tuple[int, bytes]] = set()
+        self.known: dict[tuple[int, bytes], int] = {}
+        """the number of every tree by kind and parents"""
         self.solver = highspy.Highs()
         self.solver.setOptionValue("output_flag", False)
         self.solver.setOptionValue("threads", 1)
@@ -75,7 +86,7 @@ class Master:
         key = (kind, parents.tobytes())
         if key in self.known:
             return False
-        self.known.add(key)
+        self.known[key] = len(self.trees)
         self.trees.append((kind, root, parents))
         balance = self.stages * self.links
         rows = [*(links + (self.links if kind == LATE_BROADCAST else 0))]
@@ -89,15 +100,16 @@ class Master:
         self.solver.addCol(0.0, 0.0, highspy.kHighsInf, len(rows), np.array(rows, dtype=np.int32), np.array(values))
         return True
 
-    def solve(self) -> tuple[float, Floats]:
-        """The least length of all stages, and the prices of the links, one row a stage."""
-        self.solver.run()
-        self._expect_optimum()
-        duals = np.array(self.solver.getSolution().row_dual)[: self.stages * self.links]
-        return self.solver.getInfo().objective_function_value, np.maximum(0.0, -duals).reshape(self.stages, self.links)
+    def solve(self, seconds: float = math.inf) -> Solved | None:
+        """The least length of all stages, as far as it is found in the time; nothing if not even a packing is."""
+        if not self._run(seconds):
+            return None
+        solution, value = self.solver.getSolution(), self.solver.getInfo().objective_function_value
+        duals = np.array(solution.row_dual)[: self.stages * self.links]
+        prices = np.maximum(0.0, -duals).reshape(self.stages, self.links)
+        return Solved(value, prices, self._weights())
 
-    def weights(self) -> Floats:
-        """What every tree carries, as a part of the tensor."""
+    def _weights(self) -> Floats:
         found: Floats = np.maximum(0.0, np.array(self.solver.getSolution().col_value)[self.lengths :])
         return found
 
@@ -106,15 +118,21 @@ class Master:
         every = np.arange(self.lengths, dtype=np.int32)
         self.solver.addRow(-highspy.kHighsInf, longest, self.lengths, every, np.ones(self.lengths))
 
-    def prefer(self, cost_of_tree: Floats) -> None:
-        """Take the packing whose trees cost least, instead of the shortest."""
+    def prefer(self, cost_of_tree: Floats, seconds: float = math.inf) -> Floats | None:
+        """What every tree carries in the packing whose trees cost least, if one is found in the time."""
         for column in range(self.lengths):
             self.solver.changeColCost(column, 0.0)
         for i, cost in enumerate(cost_of_tree.tolist()):
             self.solver.changeColCost(self.lengths + i, cost)
-        self.solver.run()
-        self._expect_optimum()
+        return self._weights() if self._run(seconds) else None
 
-    def _expect_optimum(self) -> None:
+    def _run(self, seconds: float) -> bool:
+        """Whether there is a solution, the best or one on the way to it."""
+        self.solver.setOptionValue("time_limit", self.solver.getRunTime() + max(seconds, _LEAST_SECONDS))
+        self.solver.run()
         status = self.solver.getModelStatus()
-        assert status == highspy.HighsModelStatus.kOptimal, self.solver.modelStatusToString(status)
+        if status == highspy.HighsModelStatus.kOptimal:
+            return True
+        assert status == highspy.HighsModelStatus.kTimeLimit, self.solver.modelStatusToString(status)
+        feasible: bool = self.solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        return feasible

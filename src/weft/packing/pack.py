@@ -16,7 +16,8 @@ import numpy as np
 from weft.bounds import bound as counting_bound
 from weft.errors import InputError
 from weft.network import Network, full_mesh
-from weft.packing.closure import closure_among, closure_of
+from weft.packing.alike import Merged, merged
+from weft.packing.closure import Closure, Ints, closure_among, closure_of
 from weft.packing.cut_bound import cut_bound, mirror_of
 from weft.packing.master import KINDS, Formulation
 from weft.packing.pricing import FEW_RELAYS, price_all
@@ -28,6 +29,10 @@ _PATIENCE = 5
 """After so many rounds the cut bound is asked, where it may say more than counting."""
 _PART = 0.2
 """How much of the time it may take."""
+_PART_FOR_MERGED = 0.6
+"""of the time, where idle workers are merged; the rest is for spreading the packing over them"""
+_MOST_SPREAD = 20_000
+"""trees"""
 
 __all__ = ["Packing", "Tree", "pack", "packings", "trees_from"]
 
@@ -91,16 +96,22 @@ def packings(
         return [Packing((), 0.0, 0.0, formulation, 0, 0.0)]
     _compile()
     begun = time.monotonic()
-    search = _search_of(network, formulation)
-    while search.bound < search.value * (1 - gap) and time.monotonic() - begun < seconds:
+    closure = closure_of(network)
+    small = merged(closure)
+    part = 1.0 if small is None else _PART_FOR_MERGED
+    search = _search_of(network, closure if small is None else small.closure, formulation, part * seconds)
+    search.begin(gap)
+    while search.bound < search.value * (1 - gap) and time.monotonic() < search.deadline:
         if not search.improve():
             break
         if search.rounds == _PATIENCE:
-            search.bound = max(search.bound, _cut_bound(network, formulation, _PART * seconds) * search.closure.unit)
+            search.bound = max(search.bound, _cut_bound(network, formulation, _PART * seconds) * closure.unit)
         if progress is not None:
             progress(search.bound / search.value)
     search.add_shallow_at_last()
-    unit = search.closure.unit
+    if small is not None:
+        search = _spread(search, small, closure, formulation, tastes, begun + seconds)
+    unit = closure.unit
     value, bound = search.value / unit, search.bound / unit
     return [
         Packing(search.solution(taste), value, bound, formulation, search.rounds, time.monotonic() - begun)
@@ -113,16 +124,40 @@ def trees_from(network: Network, ranks: Sequence[int], *, gap: float = 0.01, rou
     closure = closure_among(network, ranks)
     only = no_symmetry(closure, np.zeros(1, dtype=np.int32))
     search = Search(closure, only, "broadcast", broadcast_seeds(closure, 0))
+    search.begin(gap)
     while search.bound < search.value * (1 - gap) and search.rounds < rounds and search.improve():
         pass
-    return search.trees()
+    return search.trees(search.weights)
 
 
-def _search_of(network: Network, formulation: Formulation) -> Search:
-    closure = closure_of(network)
+def _search_of(network: Network, closure: Closure, formulation: Formulation, seconds: float) -> Search:
     # Counting bounds any all-reduce whose stages may overlap, so also those that may not.
     least = 0.0 if formulation == "broadcast" else counting_bound(network, 1.0, latency=False).seconds * closure.unit
-    return Search(closure, symmetry_of(network, closure), formulation, seed_trees(network, closure), least)
+    return Search(closure, symmetry_of(network, closure), formulation, seed_trees(network, closure), least, seconds)
+
+
+def _spread(
+    search: Search, small: Merged, closure: Closure, formulation: Formulation, tastes: Sequence[float], deadline: float
+) -> Search:
+    """A packing of merged workers spread over all of them, in a program that then does with fewer of the trees."""
+    chosen = [search.weights, *(search.shallow_weights(taste) for taste in tastes)]
+    used = {number for weights in chosen for number in np.flatnonzero(weights > 1e-7).tolist()}
+    draw = np.random.default_rng(0)
+    whole = Search(
+        closure, no_symmetry(closure, search.roots), formulation, (), search.bound, deadline - time.monotonic()
+    )
+    most = max(1, _MOST_SPREAD // len(used))
+    trees: list[tuple[int, int, Ints, float]] = []
+    for number in sorted(used):
+        kind, at, parents = search.master.trees[number]
+        turns = small.turns(parents, most, draw)
+        weight = float(chosen[0][number]) / len(turns) if number < len(chosen[0]) else 0.0
+        trees += [(kind, int(search.roots[at]), turn, weight) for turn in turns]
+    whole.include(trees)
+    whole.solve()
+    whole.rounds = search.rounds
+    whole.master.limit(whole.value * (1 + 1e-6))
+    return whole
 
 
 def _cut_bound(network: Network, formulation: Formulation, seconds: float) -> float:
@@ -139,6 +174,8 @@ def _compile() -> None:
     tiny = full_mesh(4)
     for relays in (0, 1, FEW_RELAYS + 1):
         price_all(np.ones((2 + relays, 2 + relays)), 2, np.arange(2, dtype=np.int32))
-    search = _search_of(tiny.with_active(tiny.workers[:3]), "pipelined")
+    most = tiny.with_active(tiny.workers[:3])
+    search = _search_of(most, closure_of(most), "pipelined", 1.0)
+    search.begin(0.0)
     search.improve()
     search.solution(1.0)

@@ -17,7 +17,9 @@ from weft.packing.closure import Floats, Ints
 Flags = NDArray[np.bool_]
 ABSENT = -2
 FEW_RELAYS = 6
-"""Up to so many inactive workers, every set of them is tried as relays."""
+"""Up to so many inactive workers, every set of them is tried as relays;"""
+_MOST_STEPS = 4e6
+"""and more in a small network, where it takes at most about so many steps a root."""
 
 
 @compiled
@@ -171,7 +173,7 @@ def price_all(costs: Floats, active: int, roots: Ints) -> tuple[Ints, Floats]:
     n = len(costs)
     trees = np.empty((len(roots), n), dtype=np.int32)
     least = np.empty(len(roots))
-    exact = n - active <= FEW_RELAYS
+    exact = n - active <= FEW_RELAYS or 2.0 ** (n - active) * n**3 <= _MOST_STEPS
     for i in range(len(roots)):
         if exact:
             trees[i], least[i] = cheapest_with_relays(costs, active, roots[i])

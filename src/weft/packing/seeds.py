@@ -1,4 +1,4 @@
-"""Trees to begin with: chains around the network and stars; on direct links, spanning trees."""
+"""Trees to begin with: chains around the network and stars; where not all workers are joined, spanning trees."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from weft.packing.master import BROADCAST, REDUCE
 from weft.packing.pricing import pruned
 
 ROOT, ABSENT = -1, -2
+_MOST_ROOTS = 64
 
 
 def seed_trees(network: Network, closure: Closure) -> Iterator[tuple[int, int, Ints]]:
     """Kind, root and parents of each, in the numbering of the closure."""
-    if closure.direct:
+    if not closure.all_joined:
         yield from _spanning(closure)
         return
     order = network.region_tree.in_order()
@@ -50,9 +51,9 @@ def broadcast_seeds(closure: Closure, root: int) -> Iterator[tuple[int, int, Int
 
 
 def _spanning(closure: Closure) -> Iterator[tuple[int, int, Ints]]:
-    """A tree from every root along links; relays as far as they are needed."""
+    """A tree from every root, or from some if there are many, along links; relays as far as they are needed."""
     costs = closure.costs(1.0 / closure.bandwidth)
-    for root in range(closure.active):
+    for root in range(0, closure.active, 1 + closure.active // _MOST_ROOTS):
         yield BROADCAST, root, pruned(cheapest_tree(costs, root), closure.active)
         yield REDUCE, root, pruned(cheapest_tree(np.ascontiguousarray(costs.T), root), closure.active)
 

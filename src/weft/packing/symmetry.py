@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from weft.network.routes import distances_between_workers
 from weft.packing.closure import Closure, Ints
 
 _LARGEST_GROUP = 4096
-_MOST_WORKERS_FOR_THREE = 100
+_MOST_WORKERS_FOR_THREE = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,11 @@ def symmetry_of(network: Network, closure: Closure) -> Symmetry:
             if moved is not None:
                 generators.append((candidate, moved))
     group = _closed([identity, *(nodes for nodes, _ in generators)])
-    row = _orbits(links, [moved for _, moved in generators])
-    worker_orbit = _orbits(identity, [nodes.astype(np.int64) for nodes, _ in generators])
+    while len(group) > _LARGEST_GROUP:
+        generators.pop()
+        group = _closed([identity, *(nodes for nodes, _ in generators)])
+    row = orbits(links, [moved for _, moved in generators])
+    worker_orbit = orbits(identity, [nodes.astype(np.int64) for nodes, _ in generators])
     roots = np.unique(worker_orbit[: closure.active], return_index=True)[1].astype(np.int32)
     return Symmetry(tuple(group), row, np.bincount(row), roots)
 
@@ -90,7 +93,8 @@ def _rotations(region: RegionTree, place: dict[int, int], identity: Ints) -> Ite
 def _fixed_by_three(distance: NDArray[np.int64]) -> Iterator[Ints]:
     """Maps that are determined by the images of three workers whose distances tell all workers apart."""
     n = len(distance)
-    base = next((trio for trio in permutations(range(min(n, 12)), 3) if _tells_apart(distance, trio)), None)
+    trios = chain([_far_apart(distance)], permutations(range(min(n, 12)), 3))
+    base = next((trio for trio in trios if _tells_apart(distance, trio)), None)
     if base is None:
         return
     known = {tuple(distance[list(base), v]): v for v in range(n)}
@@ -106,6 +110,13 @@ def _fixed_by_three(distance: NDArray[np.int64]) -> Iterator[Ints]:
                         yield np.argsort(back).astype(np.int32)
 
 
+def _far_apart(distance: NDArray[np.int64]) -> tuple[int, int, int]:
+    """A worker at the edge of the network, the one farthest from it, and the one farthest from both."""
+    first = int(np.argmax(distance[0]))
+    second = int(np.argmax(distance[first]))
+    return first, second, int(np.argmax(np.minimum(distance[first], distance[second])))
+
+
 def _tells_apart(distance: NDArray[np.int64], trio: tuple[int, int, int]) -> bool:
     return len({tuple(distance[list(trio), v]) for v in range(len(distance))}) == len(distance)
 
@@ -114,10 +125,11 @@ def _moved_links(closure: Closure, nodes: Ints) -> NDArray[np.int64] | None:
     """Where a permutation of the nodes takes every link, or nothing if it is no symmetry."""
     n, routes = closure.n, closure.routes
     pair = (nodes[:, None].astype(np.int64) * n + nodes[None, :]).reshape(-1)
-    lengths = np.diff(routes.start)
+    joined = closure.joined.reshape(-1)
+    lengths = np.where(joined, np.diff(routes.start), 0)
     if (lengths != lengths[pair]).any():
         return None
-    used = lengths == 1 if closure.direct else lengths > 0
+    used = lengths > 0
     offset = np.arange(int(lengths[used].sum())) - np.repeat(np.cumsum(lengths[used]) - lengths[used], lengths[used])
     here = np.repeat(routes.start[:-1][used], lengths[used]) + offset
     there = np.repeat(routes.start[pair][used], lengths[used]) + offset
@@ -130,10 +142,10 @@ def _moved_links(closure: Closure, nodes: Ints) -> NDArray[np.int64] | None:
 
 
 def _closed(generators: list[Ints]) -> list[Ints]:
-    """All products of the generators, up to a limit."""
+    """All products of the generators; not all of them if there are more than the limit."""
     found = {generators[0].tobytes(): generators[0]}
     waiting = [generators[0]]
-    while waiting and len(found) < _LARGEST_GROUP:
+    while waiting and len(found) <= _LARGEST_GROUP:
         here = waiting.pop()
         for generator in generators[1:]:
             product = generator[here]
@@ -143,7 +155,7 @@ def _closed(generators: list[Ints]) -> list[Ints]:
     return list(found.values())
 
 
-def _orbits(items: NDArray[np.integer], maps: list[NDArray[np.int64]]) -> Ints:
+def orbits(items: NDArray[np.integer], maps: list[NDArray[np.int64]]) -> Ints:
     """The number of the orbit of every item under some permutations."""
     orbit = np.arange(len(items))
     while True:

@@ -27,7 +27,6 @@ from weft.planning.candidates import busiest_link
 from weft.proof import verify
 from weft.reproductions.findings import Progress, silent
 from weft.reproductions.gpu_networks import first_of_each, gpu_mesh, with_active
-from weft.reproductions.idle import merged
 from weft.schedule import Schedule
 from weft.simulation import simulate
 
@@ -153,11 +152,8 @@ def row_of(name: str, gbit: int, machines: int, gpus: int, active: Sequence[Sequ
 
 
 def packed(network: Network, formulation: Formulation) -> Packing:
-    """A packing of the network; idle workers that are alike are packed as one."""
-    if not network.inactive:
-        return pack(network, formulation, gap=GAP, seconds=PATIENCE)
-    small = merged(network)
-    return small.spread(pack(small.network, formulation, gap=GAP, seconds=PATIENCE))
+    """A packing of the network."""
+    return pack(network, formulation, gap=GAP, seconds=PATIENCE)
 
 
 def _simulated(
