@@ -18,6 +18,8 @@ ENOUGH = 8.0
 
 def sparse_rounds(workers: int, random: np.random.Generator) -> list[Round]:
     """Four rounds in which every worker sends once, a quarter of them at a time: few share anything, so rates of workers show."""
+    if workers < 4:
+        return []
     order = [int(rank) for rank in random.permutation(workers)]
     rounds = []
     for quarter in range(4):
@@ -25,7 +27,7 @@ def sparse_rounds(workers: int, random: np.random.Generator) -> list[Round]:
         for place in range(quarter, workers, 4):
             to[order[place]] = order[(place + 1) % workers]
         rounds.append(Round(tuple(to)))
-    return rounds if workers >= 4 else []
+    return rounds
 
 
 def inside_round(racks: Sequence[Sequence[int]], workers: int) -> Round:
@@ -56,6 +58,24 @@ def crossing_round(regions: Sequence[Sequence[int]], workers: int, random: np.ra
     return Round(tuple(to))
 
 
+def leaving_round(group: Sequence[int], best: Hypothesis) -> Round:
+    """Some workers exchange with others wherever ways are widest, and nobody else sends: if they share an uplink, it shows."""
+    regions = [region for region in (*best.racks, *((rank,) for rank in best.free)) if not set(region) & set(group)]
+    uplinks = dict(zip(best.racks, best.uplinks, strict=True))
+    rates = [min(uplinks.get(region, np.inf), best.hosts[list(region)].sum()) for region in regions]
+    taken = [0] * len(regions)
+    to = [NOBODY] * len(best.hosts)
+    for rank in group:
+        open_ones = [k for k, region in enumerate(regions) if taken[k] < len(region)]
+        if not open_ones:
+            break
+        chosen = max(open_ones, key=lambda k: rates[k] / (taken[k] + 1))
+        there = regions[chosen][taken[chosen]]
+        taken[chosen] += 1
+        to[rank], to[there] = there, rank
+    return Round(tuple(to))
+
+
 def shuffled_round(workers: int, random: np.random.Generator, streams: int) -> Round:
     """So many streams between workers at random."""
     order = [int(rank) for rank in random.permutation(workers)]
@@ -70,15 +90,18 @@ def telling_round(best: Hypothesis, rivals: Sequence[Hypothesis], random: np.ran
     workers = len(best.hosts)
     tried = [crossing_round(best.regions, workers, random) for _ in range(4)] if len(best.regions) > 1 else []
     tried += [crossing_round(one.regions, workers, random) for one in rivals if len(one.regions) > 1]
+    news = {rack for one in rivals for rack in one.racks if rack not in best.racks}
+    tried += [leaving_round(rack, best) for rack in sorted(news) if len(rack) < workers]
     while len(tried) < TRIED:
         streams = workers if random.random() < 0.3 else int(random.integers(max(2, workers // 3), workers + 1))
         tried.append(shuffled_round(workers, random, streams))
-    gains = [_telling(np.array(one.destinations), best, rivals) for one in tried]
+    gains = [gain_of(one, best, rivals) for one in tried]
     return tried[int(np.argmax(gains))]
 
 
-def _telling(to: Ints, best: Hypothesis, rivals: Sequence[Hypothesis]) -> float:
-    """How much likelier the best hypothesis becomes against its rivals, if it is right."""
+def gain_of(one: Round, best: Hypothesis, rivals: Sequence[Hypothesis]) -> float:
+    """How much likelier the best hypothesis becomes against its rivals by a round, if it is right."""
+    to = np.array(one.destinations)
     expected, limits = best.expected(to)
     own = _misfit(to, expected, expected, limits, best)
     gain = 0.0

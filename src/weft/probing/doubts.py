@@ -8,11 +8,14 @@ from itertools import combinations
 
 import numpy as np
 
+from weft.probing.design import gain_of, leaving_round
 from weft.probing.hypotheses import NARROW, Hypothesis, misfit_of, penalty_of
 from weft.probing.rounds import Measured
 
 FELT = 0.7
 """A rack that carries this part of its workers would be felt, if they all sent."""
+TOLD = 2.0
+"""A doubt that one round dispels by no more than this cannot be decided."""
 
 
 def doubts(best: Hypothesis, measured: Measured) -> list[Hypothesis]:
@@ -44,10 +47,17 @@ def _unfelt_racks(best: Hypothesis) -> Iterator[Hypothesis]:
     if len(best.free) > 2:
         for pair in combinations(best.free, 2):
             yield _with_rack(best, pair, FELT * float(best.hosts[list(pair)].sum()))
-    # Beside one rack, all others may be in one as well, and nobody could tell.
-    narrow = best.typical_uplink < NARROW * best.hosts[list(best.free)].sum()
-    if len(best.free) > 1 and len(best.racks) > 1 and narrow:
-        yield _with_rack(best, best.free, best.typical_uplink)
+    if len(best.free) > 1 and best.racks:
+        yield from _rack_of_the_rest(best)
+
+
+def _rack_of_the_rest(best: Hypothesis) -> Iterator[Hypothesis]:
+    """All that seem to be in no rack are in one that is wider than the others. Only some rounds tell, on some networks none."""
+    whole = float(best.hosts[list(best.free)].sum())
+    for uplink in (best.typical_uplink, 0.5 * whole, FELT * whole):
+        other = _with_rack(best, best.free, uplink)
+        if uplink < NARROW * whole and gain_of(leaving_round(best.free, best), best, [other]) > TOLD:
+            yield other
 
 
 def _with_rack(best: Hypothesis, rack: tuple[int, ...], uplink: float) -> Hypothesis:

@@ -14,6 +14,8 @@ from weft.probing.rounds import Floats, Measured
 
 ALLOWED = 5.0
 """How much worse (natural logarithms) workers may fit as a rack, and still be one because the others are."""
+LIKE_OTHERS, WIDER = np.array([1.0, 1.2, 0.8, 1.5]), np.array([0.5, 0.7, 0.85])
+"""What an uplink may carry that was not felt: of that of the others, or else of its workers together."""
 ALIKE = 0.12
 """Rates that differ by less are taken to be the same: measurements are not better than that."""
 
@@ -46,10 +48,12 @@ class Findings:
 def findings_of(investigation: Investigation, latencies: Floats, names: Sequence[str]) -> Findings:
     """The network of an investigation; ``latencies`` is seconds by pair of ranks."""
     best, measured = investigation.best, investigation.measured
-    regions = tuple(sorted(_regions(best, measured)))
+    divided, guesses = _regions(best, measured)
+    regions = tuple(sorted(divided))
     hosts = _rounded(best.hosts)
     felt = dict(zip(best.racks, _rounded(best.uplinks).tolist(), strict=True))
-    network = _network(regions, hosts, felt, _link_latencies(latencies, regions), names)
+    guesses = {region: float(f"{rate:.3g}") for region, rate in guesses.items()}
+    network = _network(regions, hosts, guesses | felt, _link_latencies(latencies, regions), names)
     found = replace(best, hosts=hosts, uplinks=np.array([felt[rack] for rack in best.racks]))
     return Findings(
         network,
@@ -74,31 +78,38 @@ def _rounded(rates: Floats) -> Floats:
     return found
 
 
-def _regions(best: Hypothesis, measured: Measured) -> list[tuple[int, ...]]:
-    """The racks, and those that are in none: together, if they may be in one rack like the others, else as far as they may."""
+def _regions(best: Hypothesis, measured: Measured) -> tuple[list[tuple[int, ...]], dict[tuple[int, ...], float]]:
+    """The racks, and those that are in none: together, if they may be in one rack, else as far as they may.
+
+    Also guesses of the uplinks that were not felt: like the others, or as much more as was seen to pass.
+    """
     free = best.free
     if not best.racks or len(free) < 2:
-        return list(best.regions)
+        return list(best.regions), {}
+    whole = float(best.hosts[list(free)].sum())
+    for rate in (*(best.typical_uplink * LIKE_OTHERS), *(whole * WIDER)):
+        if _may_be_racks(best, [free], measured, [rate]):
+            return [*best.racks, free], {free: rate}
     groups: list[tuple[int, ...]] = [(rank,) for rank in free]
-    if _may_be_racks(best, [free], measured):
-        groups = [free]
-    merged = len(groups) > 1
+    merged = True
     while merged:
         merged = False
         for one, other in [(a, b) for a in groups for b in groups if a < b]:
             joined = tuple(sorted(one + other))
             rest = [group for group in groups if group not in (one, other)]
-            if _may_be_racks(best, [joined, *(group for group in rest if len(group) > 1)], measured):
+            racks = [joined, *(group for group in rest if len(group) > 1)]
+            if _may_be_racks(best, racks, measured, best.typical_uplink * LIKE_OTHERS):
                 groups, merged = [*rest, joined], True
                 break
-    return [*best.racks, *groups]
+    return [*best.racks, *groups], {}
 
 
-def _may_be_racks(best: Hypothesis, more: list[tuple[int, ...]], measured: Measured) -> bool:
-    """Whether what was measured allows further racks with an uplink about like that of the others."""
+def _may_be_racks(
+    best: Hypothesis, more: list[tuple[int, ...]], measured: Measured, rates: Sequence[float] | Floats
+) -> bool:
+    """Whether what was measured allows further racks with uplinks of one of these rates."""
     tried = [
-        replace(best, racks=(*best.racks, *more), uplinks=np.append(best.uplinks, [rate] * len(more)))
-        for rate in best.typical_uplink * np.array([0.8, 1.0, 1.2, 1.5])
+        replace(best, racks=(*best.racks, *more), uplinks=np.append(best.uplinks, [rate] * len(more))) for rate in rates
     ]
     return min(misfit_of(measured, one) for one in tried) <= misfit_of(measured, best) + ALLOWED
 
@@ -119,16 +130,16 @@ def _link_latencies(latencies: Floats, regions: Sequence[Sequence[int]]) -> tupl
 def _network(
     regions: Sequence[tuple[int, ...]],
     hosts: Floats,
-    felt: dict[tuple[int, ...], float],
+    uplinks: dict[tuple[int, ...], float],
     latencies: tuple[float, float],
     names: Sequence[str],
 ) -> Network:
     """Workers under switches under a core, or under one switch where there is one region alone."""
     near, far = latencies
-    if not felt:
+    if not uplinks:
         links = [Link(name, "switch", rate, near) for name, rate in zip(names, hosts, strict=True)]
         return Network(tuple(names), both_ways(links), ("switch",), (), name=f"{len(names)} workers, probed")
-    typical = float(np.median(list(felt.values())))
+    typical = float(np.median(list(uplinks.values())))
     links, switches, named = [], [], []
     for number, region in enumerate(regions):
         if len(region) == 1:
@@ -137,7 +148,7 @@ def _network(
         switch = f"tor-{number}"
         switches.append(switch)
         links += [Link(names[rank], switch, hosts[rank], near) for rank in region]
-        links.append(Link(switch, "core", felt.get(region, typical), far))
+        links.append(Link(switch, "core", uplinks.get(region, typical), far))
         named.append(Region(f"rack {number}", tuple(names[rank] for rank in region)))
     title = f"{len(names)} workers in {len(regions)} regions, probed"
     return Network(tuple(names), both_ways(links), (*switches, "core"), tuple(named), name=title)

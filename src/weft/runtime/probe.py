@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 
-from weft.errors import InputError, PeerError
+from weft.errors import InputError
 from weft.network import Network
 from weft.probing import NOBODY, Findings, Pair, Round, compile_inference, findings_of, investigate, most_rounds
-from weft.runtime.probe_flows import AHEAD, GROWTH, Buffers
+from weft.runtime.probe_failure import probe_error
+from weft.runtime.probe_flows import AHEAD, FIRST, Buffers, stream_limit
 from weft.runtime.probe_orders import (
     FAILED,
     PINGS,
@@ -139,6 +140,9 @@ def probe_on(
     """The same on any transport."""
     if not seconds > 0 or not nbytes > 0:
         raise InputError(f"{seconds:g} s and {nbytes} bytes are not enough to probe with: both must be more than 0")
+    least = (AHEAD + 1) * FIRST * (most_rounds(transport.size) + 1)
+    if nbytes < least:
+        raise InputError(f"{nbytes} bytes are not enough to probe {transport.size} ranks with: allow {least} or more")
     transport.board.post(f"name/{transport.rank}", socket.gethostname())
     buffers = Buffers()
     try:
@@ -146,14 +150,7 @@ def probe_on(
             return _conducted(transport, buffers, seconds, nbytes, progress)
         return Probed.of_json(json.loads(obey(transport, buffers, seconds + THINKING)))
     except TransportError as error:
-        transport.abort()
-        waits = (transport.rank, error.peer)
-        raise PeerError(
-            f"rank {waits[0]} waits for rank {waits[1]} while the network is probed: {error.reason}; "
-            f"see what became of rank {waits[1]}",
-            culprits=[waits[1]],
-            waits=[waits],
-        ) from error
+        raise probe_error(transport, error) from error
 
 
 class _Conductor:
@@ -169,8 +166,7 @@ class _Conductor:
         self.sent = np.zeros(transport.size, dtype=np.int64)
         self.latencies = np.full((transport.size, transport.size), np.inf)
         self.fastest = 0.0
-        # Behind the marked message of a stream come others, each a part of all before.
-        self.stream_bytes = int(nbytes / self.most / (1 + (2 * AHEAD + 1) / GROWTH))
+        self.stream_bytes = stream_limit(nbytes / self.most)
 
     @property
     def spent(self) -> float:

@@ -25,6 +25,8 @@ GROWTH = 24
 """A message is this part of all before it."""
 AHEAD = 4
 """Messages that the receiver waits for at once; the sender is held back until then, so no more are on their way."""
+NO_LIMIT = 1e11
+"""bytes that no stream of a round reaches"""
 SETTLED = 0.4
 """The part of a round that does not count."""
 STREAM_TAG, PING_TAG = 0x10000, 0x10001
@@ -54,6 +56,17 @@ def message_sizes() -> Iterator[int]:
         size = min(max(FIRST, total // GROWTH), LARGEST)
         yield size
         total += size
+
+
+def stream_limit(budget: float) -> int:
+    """After how many bytes a stream's end must be marked so that it has no more than ``budget``; 0 where that cannot be."""
+    totals = [0]
+    for size in message_sizes():
+        totals.append(totals[-1] + size)
+        if totals[-1] > min(budget, NO_LIMIT):
+            break
+    # Marked are the last messages, as many as the receiver waits for at once.
+    return totals[-2 - AHEAD] if len(totals) > 2 + AHEAD else 0
 
 
 def exchange(
