@@ -13,7 +13,7 @@ from weft.collectives import COLLECTIVES, butterfly, ring
 from weft.errors import AgreementError, ExecutionError, InputError, PeerError
 from weft.network import full_mesh
 from weft.runtime import Deadlines, Faults
-from weft.runtime.reports import Report, Wait
+from weft.runtime.reports import Report, Wait, findings
 
 RING = ring(full_mesh(4)).segmented(2)
 DEADLINE = 1.6
@@ -266,3 +266,26 @@ def test_an_unexpected_error_ends_all_ranks_and_is_told() -> None:
 def test_faults_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="delay of -1"):
         Faults(delay=-1)
+
+
+def stuck(rank: int, number: int | None, launched: int, peer: int | None = None, **sent: int) -> Report:
+    """A rank in an execution that waits for the first message of a peer, and has sent so many to others (``to3=1``)."""
+    waits = () if peer is None else (Wait(peer, 0, "chunk 0 (reduce)", 1.5),)
+    return Report(rank, launched, number, "x", waits, {int(to[2:]): count for to, count in sent.items()}, ())
+
+
+def test_who_is_ahead_does_not_blame_those_who_are_held_up_behind() -> None:
+    """Rank 1 has ended execution 4 and waits in execution 5; the others are held up in 4 by what rank 2 has sent."""
+    reports = {
+        0: stuck(0, 4, 4, 3), 1: stuck(1, 5, 5, 0), 2: stuck(2, 4, 4, 1, to3=1), 3: stuck(3, 4, 4, 2),
+    }  # fmt: skip
+    for mine in reports.values():
+        found = findings(mine, reports, 4)
+        assert found.not_joined == ()
+        assert set(found.cut) == {(2, 3), (1, 2)}, "rank 1 has ended this execution, so it has sent everything"
+        assert found.culprits == (2,), "it is one end of both"
+
+
+def test_of_one_channel_that_does_not_get_on_both_ends_are_named() -> None:
+    reports = {0: stuck(0, 4, 4, 1), 1: stuck(1, 4, 4, 0, to0=1)}
+    assert findings(reports[0], reports, 2).culprits == (0, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -82,7 +83,13 @@ class Findings:
 
     @property
     def culprits(self) -> tuple[int, ...]:
-        return self.silent or self.not_joined or tuple(sorted({r for pair in self.cut for r in pair}))
+        return self.silent or self.not_joined or _most_involved(self.cut)
+
+
+def _most_involved(cut: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The ranks that are an end of most of these pairs: of one pair both, of several that share a rank this one."""
+    ends = Counter(rank for pair in set(cut) for rank in pair)
+    return tuple(sorted(rank for rank, count in ends.items() if count == max(ends.values())))
 
 
 def failed_execution(mine: Report, reports: Mapping[int, Report]) -> int:
