@@ -11,7 +11,7 @@ It measures for at most --time, and no rank sends more than --bytes; on the firs
 takes about half a minute more. Nothing else should use the network meanwhile. All output is rank 0's.
 
 --json prints regions (lists of ranks; every rank is in one), uplinks_felt (by region: whether its uplink was seen to hold
-streams back; the rate of one that was not is that of the others), fit_error (the median of |measured / expected - 1| over
+streams back; the rate of one that was not is a guess), fit_error (the median of |measured / expected - 1| over
 links that held streams back), margin (how much likelier than any other this network is, in natural logarithms), network (the
 text of the network file), pairs, rounds, seconds, bytes (of all ranks) and rank_bytes (of the busiest).
 """
@@ -90,7 +90,7 @@ def print_probed(probed: Probed) -> None:
     unfelt = [region for region, felt in zip(probed.regions, probed.uplinks_felt, strict=True) if not felt]
     if unfelt and len(probed.regions) > 1:
         ranks = "; ".join(" ".join(map(str, region)) for region in unfelt)
-        print_line(f"not felt: the uplink of ranks {ranks}; it is written like the others")
+        print_line(f"not felt: the uplink of ranks {ranks}; its rate is a guess")
     print_line()
     _print_pairs(probed)
     print_line()

@@ -55,7 +55,7 @@ class Probed:
     regions: tuple[tuple[int, ...], ...]
     """All ranks, by region; one region where no uplink holds anybody back."""
     uplinks_felt: tuple[bool, ...]
-    """By region, whether its uplink was seen to hold streams back; the rate of one that was not is that of the others."""
+    """By region, whether its uplink was seen to hold streams back; the rate of one that was not is a guess."""
     fit_error: float
     """The median of |measured / expected - 1| over the links that held streams back, in all rounds."""
     margin: float
