@@ -47,6 +47,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.core
 	$(BIN)/python -m benchmarks.executor
 	$(BIN)/python -m benchmarks.incast
+	$(BIN)/python -m benchmarks.planner
 	$(BIN)/python -m benchmarks.runtime
 	$(BIN)/python -m benchmarks.training
 

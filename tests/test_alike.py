@@ -150,3 +150,17 @@ def test_hashed_routes_are_merged_only_if_they_are_the_same() -> None:
     packing = pack(half)
     check_capacity(half, packing)
     weft.verify(forest_of(half, packing))
+
+
+def test_out_of_time_not_all_roots_are_priced_and_nothing_is_claimed_of_the_others() -> None:
+    network = with_active(gpu_mesh(3, 4, 10), first_of_each((4, 3, 0)))
+    closure = closure_of(network)
+    roots = np.arange(closure.active, dtype=np.int32)
+    search = Search(closure, no_symmetry(closure, roots), "pipelined", seed_trees(network, closure), seconds=0.0)
+    search.begin(0.0)
+    trees, least = search.cheapest(closure.costs(1.0 / closure.bandwidth))
+    assert 0 < len(trees) < len(roots)
+    assert (least[: len(trees)] > 0).all()
+    assert (least[len(trees) :] == 0).all()
+    search.improve()
+    assert search.bound == 0.0

@@ -34,6 +34,7 @@ _STEEPNESS = 8.0
 _WORTH_OF_SHALLOW = 0.1
 _PART_FOR_SPREADING = 0.4
 """of the time, at most"""
+_ROOTS_AT_ONCE = 4
 _LEAST_FOR_TASTE = 0.5
 """seconds"""
 
@@ -198,14 +199,13 @@ class Search:
 
     def price(self, prices: Floats) -> int:
         """Add the cheapest trees at these prices, and keep the certificate if it is the best."""
-        active = self.closure.active
         costs = [self.closure.costs(stage) for stage in self.link_prices(prices)]
         up_least, down_least = np.zeros(len(self.roots)), np.full(len(self.roots), np.inf)
         added = 0
         for kind in self.kinds:
             cost = costs[0].T.copy() if kind == REDUCE else costs[1 if kind == LATE_BROADCAST else 0]
-            trees, least = price_all(cost, active, self.roots)
-            added += sum(self.add(kind, int(root), trees[i]) for i, root in enumerate(self.roots))
+            trees, least = self.cheapest(cost)
+            added += sum(self.add(kind, int(root), tree) for root, tree in zip(self.roots, trees, strict=False))
             if kind == REDUCE:
                 up_least = least
             else:
@@ -217,6 +217,19 @@ class Search:
             self.best_certificate, self.best_prices = certificate, prices
             self.bound = max(self.bound, certificate)
         return added
+
+    def cheapest(self, cost: Floats) -> tuple[list[Ints], Floats]:
+        """The cheapest tree of every root, as far as there is time, and what each costs at the least: of the others nothing."""
+        trees: list[Ints] = []
+        least = np.zeros(len(self.roots))
+        # With many relays a single root may take a tenth of a second.
+        step = len(self.roots) if self.closure.active == self.closure.n else _ROOTS_AT_ONCE
+        for first in range(0, len(self.roots), step):
+            if first and time.monotonic() > self.deadline:
+                break
+            found, least[first : first + step] = price_all(cost, self.closure.active, self.roots[first : first + step])
+            trees += [*found]
+        return trees, least
 
     def scale(self, prices: Floats) -> float:
         """What the prices must be divided by so that a unit of time is worth one."""
