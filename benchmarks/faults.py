@@ -175,14 +175,14 @@ def main() -> None:
     every = [f"{name}:{fault}" for name in COLLECTIVES for fault in FAULTS]
     parser.add_argument("cases", nargs="*", default=every, metavar="COLLECTIVE:FAULT")
     parser.add_argument("--victim", type=int, default=VICTIM, help="rank 0 keeps the store that the others report to")
-    parser.add_argument("--keep", action="store_true", help="write no file")
+    parser.add_argument("--no-file", action="store_true", help="only print")
     args = parser.parse_args()
     chosen = [(name, fault) for name, _, fault in (one.partition(":") for one in args.cases)]
     rows = []
     for row in rows_of(chosen, args.victim):
         rows.append(asdict(row) | {"good": row.is_good})
         print(json.dumps(rows[-1]), flush=True)
-    if not args.keep:
+    if not args.no_file:
         document = {
             "date": date.today().isoformat(),
             "machine": f"{platform.machine()}, Python {platform.python_version()}",
