@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from weft.collectives import COLLECTIVES
@@ -125,11 +125,11 @@ def busiest_link(schedule: Schedule, network: Network, nbytes: float) -> float:
     return float((link_loads(schedule, network, nbytes) / network.graph.bandwidth).max(initial=0.0))
 
 
-def collectives_by_promise(network: Network, nbytes: float) -> Iterator[tuple[str, Schedule]]:
-    """Every collective, the one with the least busy busiest link first."""
+def collectives_by_promise(network: Network, nbytes: float) -> list[tuple[str, Schedule, float]]:
+    """Every collective with the time of its busiest link, the one where that is least first."""
     made = [(name, collective(network)) for name, collective in COLLECTIVES.items() if name != "forest"]
-    ranked = sorted(made, key=lambda item: busiest_link(item[1], network, nbytes))
-    yield from ranked
+    limits = [(name, schedule, busiest_link(schedule, network, nbytes)) for name, schedule in made]
+    return sorted(limits, key=lambda entry: entry[2])
 
 
 def enter_forests(race: Race, found: Sequence[Packing]) -> None:

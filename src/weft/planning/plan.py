@@ -26,6 +26,8 @@ SHARP, COARSE = 0.001, 0.005
 FEW_WORKERS = 64
 GOOD_ENOUGH = 0.99
 """A candidate this close to the bound ends the search."""
+PROMISING = 1.1
+"""Collectives whose busiest link takes at most so many times the bound are tried before forests are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,8 @@ def plan(
 ) -> Plan:
     """The best of all collectives and of packed forests, as simulated, found in about so many seconds.
 
-    A third of the time is kept for forests, if no collective comes close to the bound before. ``costs`` are those of messages
-    and of adding, where they are known; the bound does without them.
+    First come the collectives that may reach the bound, then forests if none of these did, then the others. ``costs`` are
+    those of messages and of adding, where they are known; the bound does without them.
     """
     return shortlist(network, nbytes, 1, seconds=seconds, costs=costs, progress=progress)[0]
 
@@ -98,27 +100,34 @@ def shortlist(
     costs = costs or Costs()
     least = bound(network, nbytes)
     good_enough = least.seconds / (GOOD_ENOUGH * costs.efficiency)
-    entries = list(collectives_by_promise(network, nbytes))
+    entries = collectives_by_promise(network, nbytes)
     # Making the schedules takes what it takes; the time is for simulating them.
     begun = time.monotonic()
-    race = Race(network, nbytes, begun + 0.7 * seconds, costs)
-    for i, (name, schedule) in enumerate(entries):
-        if progress is not None:
-            progress(i, len(entries) + 1)
-        simulated = sum(candidate.result is not None for candidate in race.candidates)
-        if simulated > count and race.best is not None and race.best.seconds <= good_enough:
-            break
-        if race.best is None or time.monotonic() < race.deadline:
-            race.enter(name, schedule, Schedule.sliced)
+    race = Race(network, nbytes, begun + 0.4 * seconds, costs)
+    promising = max(1, sum(limit <= PROMISING * least.seconds for _, _, limit in entries))
+
+    def enter(first: int, last: int) -> None:
+        for i, (name, schedule, _) in enumerate(entries[first:last], first):
+            if progress is not None:
+                progress(i, len(entries) + 1)
+            simulated = sum(candidate.result is not None for candidate in race.candidates)
+            if simulated > count and race.best is not None and race.best.seconds <= good_enough:
+                break
+            if race.best is None or time.monotonic() < race.deadline:
+                race.enter(name, schedule, Schedule.sliced)
+
+    enter(0, promising)
     packing: Packing | None = None
     if race.best is not None and race.best.seconds > good_enough and len(network.active) > 1:
-        race.deadline = begun + seconds
+        race.deadline = begun + 0.9 * seconds
         gap = SHARP if len(network.active) <= FEW_WORKERS else COARSE
-        found = packings(network, gap=gap, seconds=max(0.2, 0.5 * (race.deadline - time.monotonic())))
+        found = packings(network, gap=gap, seconds=max(0.2, 0.4 * (race.deadline - time.monotonic())))
         packing = found[0]
         least = _better(least, packing, nbytes)
         if race.best.seconds * GOOD_ENOUGH * costs.efficiency > least.seconds:
             enter_forests(race, found)
+    race.deadline = begun + seconds
+    enter(promising, len(entries))
     return [_plan_of(chosen, race, least, packing) for chosen in race.shortlist(count)]
 
 
