@@ -27,6 +27,8 @@ MOST_TRANSFERS = 1_200_000
 """No schedule with more transfers is tried in segments."""
 WORTH = 0.995
 """More segments must make it at least that much faster to be pursued further."""
+FEW_SEGMENTS = 16
+"""of forests, with which all are compared at first"""
 CLOSE = 1.15
 """Predictions are about so good: whatever takes at most so many times as long as the fastest may be the fastest."""
 
@@ -61,23 +63,19 @@ class Race:
         """all that were simulated and are not far behind, whatever their segments"""
         self.best: Candidate | None = None
 
-    def enter(self, name: str, schedule: Schedule, cut: Cut, first: int = 1) -> None:
-        """Simulate a schedule in more and more segments, as long as that pays and there is time."""
+    def enter(self, name: str, schedule: Schedule, cut: Cut, first: int = 1) -> Candidate | None:
+        """Simulate a schedule in more and more segments, as long as that pays and there is time; the best of it."""
         limit = busiest_link(schedule, self.network, self.nbytes) / self.costs.efficiency
         if self.best is not None and limit >= self.best.seconds:
             self.candidates.append(Candidate(name, 1, limit, None, schedule))
-            return
+            return None
         own: Candidate | None = None
         segments = first
         size = len(schedule)
         while segments == first or (size * segments <= MOST_TRANSFERS and time.monotonic() < self.deadline):
-            fine = cut(schedule, segments)
-            verify(fine)
-            result = self.simulated(fine, own)
-            if result is None:
+            found = self.tried(name, schedule, cut, segments, own)
+            if found is None:
                 break
-            found = Candidate(name, segments, result.seconds, result, schedule)
-            self.keep(found)
             paid = own is None or found.seconds < WORTH * own.seconds
             if own is None or found.seconds < own.seconds:
                 own = found
@@ -85,12 +83,23 @@ class Race:
             if not paid and segments > 2 * first:
                 break
             segments *= 2
-        if own is None:
-            self.candidates.append(Candidate(name, 1, limit, None, schedule))
-            return
-        self.candidates.append(own)
-        if self.best is None or own.seconds < self.best.seconds:
-            self.best = own
+        self.candidates.append(own or Candidate(name, 1, limit, None, schedule))
+        return own
+
+    def tried(
+        self, name: str, schedule: Schedule, cut: Cut, segments: int, own: Candidate | None = None
+    ) -> Candidate | None:
+        """A schedule in so many segments, simulated; nothing if it falls behind or there is no time."""
+        fine = cut(schedule, segments)
+        verify(fine)
+        result = self.simulated(fine, own)
+        if result is None:
+            return None
+        found = Candidate(name, segments, result.seconds, result, schedule)
+        self.keep(found)
+        if self.best is None or found.seconds < self.best.seconds:
+            self.best = found
+        return found
 
     def keep(self, found: Candidate) -> None:
         """Remember it if it is close to the fastest, and forget those that are not any more."""
@@ -135,9 +144,12 @@ def collectives_by_promise(network: Network, nbytes: float) -> list[tuple[str, S
 def enter_forests(race: Race, found: Sequence[Packing]) -> None:
     """Packings as forests, ordered by when transfers can happen, and the best of them also by steps.
 
-    Those made for fair sharing come first: the others are seldom better where links are shared.
+    Those made for fair sharing are there too: the others are seldom better where links are shared. All are tried in few
+    segments first, and then in more, the most promising first.
     """
     fair = fair_packings(race.network, found, seconds=max(0.1, 0.5 * (race.deadline - time.monotonic())))
+    forests: list[tuple[float, Schedule, Cut]] = []
+    half = 0.5 * (time.monotonic() + race.deadline)
     for packing in [*fair, *found]:
         schedule = forest_of(race.network, packing)
         seconds = max(packing.value * race.nbytes, 1e-12)
@@ -145,6 +157,12 @@ def enter_forests(race: Race, found: Sequence[Packing]) -> None:
         def greedily(whole: Schedule, segments: int, seconds: float = seconds) -> Schedule:
             return pipelined(whole, race.network, race.nbytes, seconds, segments)
 
-        race.enter("forest", schedule, greedily, first=4)
+        if forests and time.monotonic() > half:
+            break
+        few = race.tried("forest", schedule, greedily, FEW_SEGMENTS)
+        forests.append((few.seconds if few else math.inf, schedule, greedily))
+    for _, schedule, cut in sorted(forests, key=lambda forest: forest[0]):
+        if time.monotonic() < race.deadline:
+            race.enter("forest", schedule, cut, first=2 * FEW_SEGMENTS)
     if race.best is not None and race.best.collective == "forest":
         race.enter("forest", race.best.whole, Schedule.segmented, first=4)
