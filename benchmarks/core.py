@@ -6,28 +6,23 @@ the same run (sorting ten million numbers), and the ratio of the two is what to 
 
 from __future__ import annotations
 
-import json
-import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from functools import partial
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 import weft
+from benchmarks.publishing import publish
 from weft import Network
 from weft.collectives import COLLECTIVES, ring
 from weft.network import two_tier
 
 SIZE = 100e6
-RESULTS = Path(__file__).parent / "results"
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -91,19 +86,14 @@ def main() -> None:
     weft.verify(ring(small))
     unit = reference()
     times = large_ring() | every_collective() | start_up()
-    document: dict[str, Any] = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "reference_seconds": round(unit, 4),
-        "seconds": {name: round(seconds, 4) for name, seconds in times.items()},
-        "by_reference": {name: round(seconds / unit, 3) for name, seconds in times.items()},
-    }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{document['date']}-core.json"
-    path.write_text(json.dumps(document, indent=2) + "\n")
     for name, seconds in times.items():
         print(f"{name:38} {seconds:8.3f} s  {seconds / unit:7.2f} x sorting 10 M numbers")
-    print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    publish(
+        "core",
+        reference_seconds=round(unit, 4),
+        seconds={name: round(seconds, 4) for name, seconds in times.items()},
+        by_reference={name: round(seconds / unit, 3) for name, seconds in times.items()},
+    )
 
 
 if __name__ == "__main__":

@@ -10,17 +10,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import socket
 import subprocess
 import sys
 import time
-from datetime import date
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-RESULTS = Path(__file__).parent / "results"
+from benchmarks.publishing import publish
+
 MB = 1_000_000
 SIZES = (25 * MB, 1 * MB, 4000)
 SEGMENTS = (1, 2, 4, 8)
@@ -112,16 +110,10 @@ def main() -> None:
     load = os.getloadavg()[0]
     outputs = [rank.communicate()[0] for rank in ranks]
     rows = json.loads(outputs[0].splitlines()[-1])
-    document = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "load_before": round(load, 1),
-        "what": f"ring of {arguments.workers} processes on loopback, by segments, against gloo; medians of {arguments.repeat}",
-        "results": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{document['date']}-executor.json"
-    path.write_text(json.dumps(document, indent=2) + "\n")
+    what = (
+        f"ring of {arguments.workers} processes on loopback, by segments, against gloo; medians of {arguments.repeat}"
+    )
+    publish("executor", f"{os.cpu_count()} cores", load_before=round(load, 1), what=what, results=rows)
     print("medians; in brackets the ratio of the medians, and of the fastest")
     for row in rows:
         print(f"{row['bytes']:>10} bytes  gloo {1e3 * row['backend_seconds']:8.2f} ms", end="")

@@ -11,22 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks.publishing import publish
 from weft.collectives import COLLECTIVES
 from weft.network import two_tier
 
 ROOT = Path(__file__).parent.parent
-RESULTS = Path(__file__).parent / "results"
 MBIT = 1e6 / 8
 WORKERS, VICTIM = 4, 2
 DEADLINE, SLACK = 4.0, 1.0
@@ -183,14 +181,7 @@ def main() -> None:
         rows.append(asdict(row) | {"good": row.is_good})
         print(json.dumps(rows[-1]), flush=True)
     if not args.no_file:
-        document = {
-            "date": date.today().isoformat(),
-            "machine": f"{platform.machine()}, Python {platform.python_version()}",
-            "deadline_seconds": DEADLINE,
-            "rows": rows,
-        }
-        path = RESULTS / f"{document['date']}-faults.json"
-        path.write_text(json.dumps(document, indent=2) + "\n")
+        publish("faults", deadline_seconds=DEADLINE, rows=rows)
     sys.exit(0 if all(row["good"] for row in rows) else 1)
 
 

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.publishing import publish
 from weft.collectives import parameter_server, rat, ring_ordered
 from weft.network import Network, two_tier
 from weft.schedule import Schedule
 from weft.simulation import simulate
 
-RESULTS = Path(__file__).parent / "results"
 MBIT = 1e6 / 8
 SIZE = 10_000_000
 FRAMING = 1448 / 1514
@@ -109,17 +107,7 @@ def main() -> None:
             print(json.dumps(times))
         return
     control = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
-    document = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}, TCP {control}",
-        "bytes": SIZE,
-        "workers": 8,
-        "rows": rows(),
-    }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{document['date']}-incast.json"
-    path.write_text(json.dumps(document, indent=2) + "\n")
-    print(f"written to {path.name}")
+    publish("incast", f"TCP {control}", bytes=SIZE, workers=8, rows=rows())
 
 
 if __name__ == "__main__":

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import tempfile
-from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks.publishing import publish
 from benchmarks.scenarios import Scenario, scenarios
 
-RESULTS = Path(__file__).parent / "results"
 WEFT = [sys.executable, "-m", "weft"]
 BACKGROUND = "a0>b0"
 
@@ -94,15 +92,7 @@ def main() -> None:
             for result in results:
                 rows.append(row_of(letter, about, planned_from, result))
                 print(json.dumps(rows[-1]), flush=True)
-    document = {
-        "date": date.today().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{document['date']}-runtime.json"
-    path.write_text(json.dumps(document, indent=2) + "\n")
-    print(f"written to {path.name}")
+    publish("runtime", rows=rows)
 
 
 if __name__ == "__main__":

@@ -10,19 +10,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.publishing import publish
 from benchmarks.scenarios import scenarios
 
-RESULTS = Path(__file__).parent / "results"
 STEPS, WARM_UP, BATCH = 8, 3, 8
 CLOSE = 1e-4
 
@@ -114,12 +112,7 @@ def main() -> None:
             row = {"scenario": letter, "about": known[letter].about, "planned_from": "probe" if probed else "file"}
             rows.append(row | emulated(known[letter].network, probed=probed))
             print(json.dumps(rows[-1]), flush=True)
-    machine = f"{platform.machine()}, Python {platform.python_version()}"
-    document = {"date": date.today().isoformat(), "machine": machine, "rows": rows}
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{document['date']}-training.json"
-    path.write_text(json.dumps(document, indent=2) + "\n")
-    print(f"written to {path.name}")
+    publish("training", rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Which of several plans is fastest on the network at hand: predictions bring a few of them close, measuring decides.
 
-The plans take turns, so that what else happens on the machines falls on all alike. A turn takes as long as its slowest rank, and
-all ranks see the same numbers, so they choose alike.
+The plans take turns, so that what else happens on the machines falls on all alike.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import torch.distributed as dist
 
 from weft.planning import Plan
 from weft.runtime.communicator import Communicator
+from weft.runtime.turns import slowest, timed
 
 TURNS = 3
 BEHIND = 1.2
@@ -46,11 +46,11 @@ def tried(
     times: list[list[float]] = [[] for _ in plans]
     begun = time.monotonic()
     for turn in range(TURNS + 1):
-        least = min((min(taken[-1:], default=0.0) for taken in times), default=0.0)
+        least = min(taken[-1] for taken in times) if turn else 0.0
         for plan, taken in zip(plans, times, strict=True):
             if turn <= 1 or taken[-1] <= BEHIND * least:
                 taken.append(_turn(communicator, plan, group))
-        if turn and _longest(time.monotonic() - begun, group) > seconds:
+        if turn and slowest([time.monotonic() - begun], group)[0] > seconds:
             break
     found = [Tried(plan, tuple(taken[1:] or taken)) for plan, taken in zip(plans, times, strict=True)]
     return sorted(found, key=lambda one: one.seconds)
@@ -58,13 +58,4 @@ def tried(
 
 def _turn(communicator: Communicator, plan: Plan, group: dist.ProcessGroup | None) -> float:
     tensor = torch.zeros(max(1, plan.nbytes // 4))
-    dist.barrier(group)
-    begun = time.perf_counter()
-    communicator.launch(plan, tensor, "sum", here=True).wait()
-    return _longest(time.perf_counter() - begun, group)
-
-
-def _longest(seconds: float, group: dist.ProcessGroup | None) -> float:
-    found = torch.tensor([seconds], dtype=torch.float64)
-    dist.all_reduce(found, dist.ReduceOp.MAX, group)
-    return float(found)
+    return slowest([timed(lambda: communicator.launch(plan, tensor, "sum", here=True).wait(), group)], group)[0]

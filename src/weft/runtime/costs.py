@@ -14,6 +14,7 @@ from weft.collectives import ring, ring_ordered
 from weft.network import Network, full_mesh
 from weft.planning import Costs
 from weft.runtime.communicator import Communicator
+from weft.runtime.turns import slowest, timed
 from weft.schedule import Schedule
 from weft.simulation import simulate
 
@@ -27,7 +28,7 @@ LEAST_EFFICIENCY = 0.5
 """What is slower than that is not a matter of headers: the network is another than the one that is known."""
 TCP_UNFAIRNESS = 0.3
 """How unevenly connections of TCP share; not measured but chosen. With it a simulated all-to-all of 8 hosts reaches 68% of its
-fluid rate; 71% to 91% were measured on emulated racks (``benchmarks/incast.py``)."""
+fluid rate; 69% to 85% were measured on emulated racks (``benchmarks/incast.py``)."""
 
 
 def measured_costs(
@@ -45,15 +46,12 @@ def measured_costs(
     whole = ring(full_mesh(ranks))
     steps = 2 * (ranks - 1)
     tiny = torch.zeros(ranks * SEGMENTS)
-    found = torch.tensor(
-        [
-            _seconds(communicator, whole.segmented(SEGMENTS), tiny, group) / (SEGMENTS * steps),
-            _seconds(communicator, whole, tiny, group) / steps,
-            _add_seconds(),
-        ]
-    )
-    dist.all_reduce(found, dist.ReduceOp.MAX, group)
-    message, step, adding = (float(x) for x in found)
+    found = [
+        _seconds(communicator, whole.segmented(SEGMENTS), tiny, group) / (SEGMENTS * steps),
+        _seconds(communicator, whole, tiny, group) / steps,
+        _add_seconds(),
+    ]
+    message, step, adding = slowest(found, group)
     costs = Costs(message, adding, max(0.0, step - message), TCP_UNFAIRNESS)
     return costs if network is None else replace(costs, efficiency=_efficiency(communicator, network, costs, group))
 
@@ -63,9 +61,8 @@ def _efficiency(communicator: Communicator, network: Network, costs: Costs, grou
     nbytes = int(min(LARGEST_RING, RING_SECONDS / bound(network, 1e6, latency=False).seconds * 1e6))
     schedule = ring_ordered(network).sliced(RING_SEGMENTS)
     expected = simulate(schedule, network, nbytes, **asdict(costs)).seconds
-    taken = torch.tensor([_seconds(communicator, schedule, torch.zeros(nbytes // 4), group, RING_TURNS)])
-    dist.all_reduce(taken, dist.ReduceOp.MAX, group)
-    return min(1.0, max(LEAST_EFFICIENCY, expected / float(taken)))
+    taken = slowest([_seconds(communicator, schedule, torch.zeros(nbytes // 4), group, RING_TURNS)], group)[0]
+    return min(1.0, max(LEAST_EFFICIENCY, expected / taken))
 
 
 def _seconds(
@@ -75,14 +72,11 @@ def _seconds(
     group: dist.ProcessGroup | None,
     turns: int = TURNS,
 ) -> float:
-    times = []
-    for turn in range(turns + 1):
-        dist.barrier(group)
-        begun = time.perf_counter()
+    def work() -> None:
         communicator.launch(schedule, tensor, "sum", here=True).wait()
-        if turn:  # the first one connects
-            times.append(time.perf_counter() - begun)
-    return median(times)
+
+    timed(work, group)  # connects
+    return median(timed(work, group) for _ in range(turns))
 
 
 def _add_seconds() -> float:

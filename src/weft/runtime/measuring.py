@@ -1,12 +1,11 @@
 """Measured all-reduces: plans against the backend's own, in turn, within one run.
 
-The machine may be busy with other things, so the two alternate and medians are compared. A turn takes as long as its
-slowest rank. Before the turns that count, the results of the two are compared with each other.
+The machine may be busy with other things, so the two alternate and medians are compared. Before the
+turns that count, the results of the two are compared with each other.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -17,6 +16,7 @@ import torch.distributed as dist
 from weft.errors import ExecutionError
 from weft.planning import Plan
 from weft.runtime.communicator import Communicator
+from weft.runtime.turns import slowest, timed
 
 WARM_UP = 2
 """Turns that connect and fill caches, and do not count."""
@@ -52,20 +52,11 @@ def measured(
         if progress is not None:
             progress(turn, WARM_UP + repeat)
         for taken, way in zip(times, ways, strict=True):
-            seconds = _timed(way, group)
+            seconds = timed(way, group)
             if turn >= WARM_UP:
                 taken.append(seconds)
-    slowest = torch.tensor(times, dtype=torch.float64)
-    dist.all_reduce(slowest, dist.ReduceOp.MAX, group)
-    ours, theirs = (tuple(row.tolist()) for row in slowest)
+    ours, theirs = (tuple(slowest(taken, group)) for taken in times)
     return Measured(plan, median(ours), median(theirs), ours, theirs)
-
-
-def _timed(work: Callable[[], object], group: dist.ProcessGroup | None) -> float:
-    dist.barrier(group)
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
 
 
 def _compare(communicator: Communicator, plan: Plan, elements: int, group: dist.ProcessGroup | None) -> None:

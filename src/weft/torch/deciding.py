@@ -1,8 +1,7 @@
 """plan="auto": measure the network, plan for it, and keep the plan only where it is measured to be faster than the backend.
 
 What is measured are the buckets of the model at hand: first each class of sizes alone, plan and backend in turn, then all
-buckets together as at the end of a backward pass. A turn takes as long as its slowest rank. All ranks see the same
-numbers, so they decide alike.
+buckets together as at the end of a backward pass.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -23,6 +23,7 @@ from weft.runtime.choosing import tried
 from weft.runtime.communicator import Communicator
 from weft.runtime.costs import measured_costs
 from weft.runtime.probe import probe
+from weft.runtime.turns import slowest, timed
 from weft.torch.choice import BACKEND, Choice, Way, name_of
 from weft.torch.flights import Averaging, Flight
 from weft.torch.reducing import communicator
@@ -177,11 +178,11 @@ def _compared(
     name = name_of(choice.way(tensors[0].nbytes)) if len(tensors) == 1 else str(choice)
     nbytes = sum(tensor.nbytes for tensor in tensors)
     _turn(ways, tensors, group)  # connects, agrees and fills caches
-    first = _slowest([_turn(ways, tensors, group)], group)[0]
+    first = _turn(ways, tensors, group)
     if first[0] > HOPELESS * first[1]:
         return Trial(nbytes, name, first[0], first[1], 1)
     turns = max(LEAST_TURNS, min(TURNS, int(MOST_SECONDS / sum(first))))
-    times = [first, *_slowest([_turn(ways, tensors, group) for _ in range(turns - 1)], group)]
+    times = [first, *(_turn(ways, tensors, group) for _ in range(turns - 1))]
     plan, backend = (median(column) for column in zip(*times, strict=True))
     return Trial(nbytes, name, plan, backend, turns)
 
@@ -189,20 +190,10 @@ def _compared(
 def _turn(
     ways: Sequence[Callable[[torch.Tensor], Flight]], tensors: Sequence[torch.Tensor], group: dist.ProcessGroup | None
 ) -> list[float]:
-    """The seconds that each way takes here."""
-    taken = []
-    for launch in ways:
-        dist.barrier(group)
-        begun = time.perf_counter()
+    """The seconds that each way takes."""
+
+    def all_by(launch: Callable[[torch.Tensor], Flight]) -> None:
         for flight in [launch(tensor) for tensor in tensors]:
             flight.wait()
-        taken.append(time.perf_counter() - begun)
-    return taken
 
-
-def _slowest(times: list[list[float]], group: dist.ProcessGroup | None) -> list[list[float]]:
-    """The times of the slowest rank in every turn, on all ranks."""
-    table = torch.tensor(times, dtype=torch.float64)
-    dist.all_reduce(table, dist.ReduceOp.MAX, group)
-    found: list[list[float]] = table.tolist()
-    return found
+    return slowest([timed(partial(all_by, launch), group) for launch in ways], group)
