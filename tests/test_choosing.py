@@ -1,0 +1,55 @@
+"""Which of several plans is taken, with times that the test gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft.collectives import ring
+from weft.network import two_tier
+from weft.planning import Plan
+from weft.runtime import choosing
+from weft.runtime.choosing import TURNS, tried
+
+NETWORK = two_tier(2, 2)
+
+
+def plan(name: str) -> Plan:
+    schedule = ring(NETWORK)
+    return Plan(NETWORK, 1000, schedule, name, 1, 1.0, 1.0, "", schedule)
+
+
+class Bed:
+    """Times of plans, one a turn, and who had how many turns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: dict[str, list[float]], passed: float = 0.0) -> None:
+        self.turns = dict.fromkeys(times, 0)
+
+        def turn(_: Any, plan: Plan, __: Any) -> float:
+            self.turns[plan.collective] += 1
+            return times[plan.collective][self.turns[plan.collective] - 1]
+
+        monkeypatch.setattr(choosing, "_turn", turn)
+        monkeypatch.setattr(choosing, "slowest", lambda *_: [passed])
+
+    def names(self) -> list[str]:
+        nobody: Any = None
+        return [one.plan.collective for one in tried(nobody, [plan(name) for name in self.turns])]
+
+
+def test_the_fastest_is_first_and_the_turn_that_connects_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed(monkeypatch, {"slow to connect": [9.0, 1.0, 1.0, 1.0], "slower": [1.0, 1.1, 1.1, 1.1]})
+    assert bed.names() == ["slow to connect", "slower"]
+
+
+def test_what_is_far_behind_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed(monkeypatch, {"far behind": [5.0, 5.0], "near": [1.0] * (TURNS + 1)})
+    assert bed.names() == ["near", "far behind"]
+    assert bed.turns == {"far behind": 2, "near": TURNS + 1}
+
+
+def test_when_the_time_is_over_every_plan_has_had_a_turn_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed(monkeypatch, {"a": [1.0, 2.0], "b": [2.0, 1.0]}, passed=1e9)
+    assert bed.names() == ["b", "a"]
+    assert bed.turns == {"a": 2, "b": 2}
