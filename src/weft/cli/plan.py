@@ -85,7 +85,8 @@ def print_plan(plan: Plan) -> None:
     share = f", {plan.bound / plan.seconds:.1%} of the bound" if plan.seconds > 0 else ""
     print_line(f"{format_bytes(plan.nbytes)} on {plan.network.name} ({len(plan.network.active)} workers)")
     size = f"{len(plan.schedule)} transfers, {plan.schedule.depth} dependent steps"
-    print_line(f"plan        {plan.collective}, {plan.segments} segments, {size}")
+    pieces = f"{plan.segments} segment{'s' * (plan.segments > 1)}"
+    print_line(f"plan        {plan.collective}, {pieces}, {size}")
     print_line(f"time        {format_seconds(plan.seconds)}{share}")
     print_line(f"bound       {format_seconds(plan.bound)}")
     print_line(f"why         {plan.why}")

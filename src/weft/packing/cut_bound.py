@@ -68,9 +68,8 @@ def cut_bound(network: Network, formulation: Formulation = "pipelined", *, secon
     program = _Program(network, formulation)
     program.add_plain_cuts(network)
     rounds, violated = 0, True
-    while violated and (rounds == 0 or time.monotonic() < deadline):
+    while violated and program.solve(deadline - time.monotonic()):
         rounds += 1
-        program.solve()
         violated = program.add_cuts()
     value = program.value / float(network.graph.bandwidth.max())
     return CutBound(value, not violated, program.root_parts, len(program.known), rounds)
@@ -94,12 +93,13 @@ class _Program:
         self.active = np.array(network.active, dtype=np.int32)
         self.bandwidth = self.graph.bandwidth / self.graph.bandwidth.max()
         self.value = 0.0
-        self.columns = self.middle = np.zeros(0)
+        self.middle = np.zeros(0)
         self.known: set[tuple[int, bytes]] = set()
         self.solver = highspy.Highs()
         self.solver.setOptionValue("output_flag", False)
         self.solver.setOptionValue("threads", 1)
         self.layers = self._layers_of(formulation)
+        self.columns = np.zeros(self.solver.getNumCol())
         self._row(self.layers[0].roots, np.ones(len(self.active)), 1.0, 1.0)
         for layer in self.layers:
             self._forward_at_switches(layer, range(len(network.workers), self.graph.nodes))
@@ -165,13 +165,19 @@ class _Program:
             values = np.repeat([1.0, -1.0], [len(enter), len(leave)])
             self._row(layer.links[np.concatenate([enter, leave])], values, 0.0)
 
-    def solve(self) -> None:
+    def solve(self, seconds: float) -> bool:
+        """Solve what there is of it; false, and all as it was, if that takes longer."""
         self.costs = np.array(self.solver.getLp().col_cost_)
+        # HiGHS counts from when it was made.
+        self.solver.setOptionValue("time_limit", self.solver.getRunTime() + max(0.0, seconds))
         self.solver.run()
         status = self.solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            return False
         assert status == highspy.HighsModelStatus.kOptimal, self.solver.modelStatusToString(status)
         self.value = self.solver.getInfo().objective_function_value
         self.columns = np.array(self.solver.getSolution().col_value)
+        return True
 
     @property
     def root_parts(self) -> Floats:

@@ -39,6 +39,11 @@ _DRAWS = 30
 _SETS = 3
 """Sets of channels that are packed, if the others lose no more than the best: how they pipeline only simulating shows."""
 
+_HOPELESS = 2.0
+"""Channels that make a packing so many times as slow are not even packed: others of the same network will be no better."""
+_MOST_CHANNELS = 1500
+"""With more, to say what can be packed into their rates takes longer than anybody waits."""
+
 
 def fair_packings(
     network: Network, found: Sequence[Packing], tastes: Sequence[float] = (0.5, 2.0, 4.0), *, seconds: float = 3.0
@@ -46,16 +51,19 @@ def fair_packings(
     """Packings for fair sharing, for every taste and each of the best sets of channels that are found in half of the time.
 
     ``found`` are packings of the network; their channels are tried first. Nothing is returned where no link is shared by two
-    channels, because any packing is then fair.
+    channels, because any packing is then fair, and where there are too many or they lose too much.
     """
     deadline = time.monotonic() + seconds
-    if not _share(network, channels_of(found[0])):
+    usual = channels_of(found[0])
+    if len(usual) > _MOST_CHANNELS or not _share(network, usual):
         return []
     ranked: list[tuple[float, Channels]] = []
-    for channels in _several(network, found, deadline - seconds / 2):
+    for tries, channels in enumerate(_several(network, found, deadline - seconds / 2)):
         # What could be packed into their rates, without packing it.
         value = cut_bound(fair_network(network, channels), seconds=seconds / 10).seconds_per_byte
         ranked = sorted([*ranked, (value, channels)], key=lambda entry: entry[0])[:_SETS]
+        if tries >= _SETS and ranked[0][0] > _HOPELESS * found[0].value:
+            return []
         if len(ranked) == _SETS and found[0].value >= _ENOUGH * ranked[-1][0]:
             break
     limit = max(packing.bound for packing in found)

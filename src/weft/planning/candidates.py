@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+
+import numpy as np
 
 from weft.collectives import COLLECTIVES
 from weft.collectives.forest import forest_of
@@ -18,6 +20,7 @@ from weft.network import Network
 from weft.ordering import pipelined
 from weft.packing.fair import fair_packings
 from weft.packing.pack import Packing
+from weft.packing.pieces import pieces_of
 from weft.planning.costs import Costs
 from weft.proof import verify
 from weft.schedule import Schedule
@@ -25,12 +28,18 @@ from weft.simulation import Simulation, link_loads, simulate
 
 MOST_TRANSFERS = 1_200_000
 """No schedule with more transfers is tried in segments."""
+MOST_TRANSFERS_AT_FIRST = 400_000
+"""of a forest, before anything is known of it"""
 WORTH = 0.995
 """More segments must make it at least that much faster to be pursued further."""
 FEW_SEGMENTS = 16
 """of forests, with which all are compared at first"""
 CLOSE = 1.15
 """Predictions are about so good: whatever takes at most so many times as long as the fastest may be the fastest."""
+
+_SAMPLES = 256
+_SEGMENTS_IN_MIND = 4
+_ABOUT = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +55,40 @@ class Candidate:
     """before it was cut into segments"""
 
 
+@dataclass(slots=True)
+class Goal:
+    """When a race may end before its time: so many schedules have been tried, and the best takes at most so long."""
+
+    schedules: int
+    seconds: float
+
+
 Cut = Callable[[Schedule, int], Schedule]
 
 
 class Race:
     """The candidates of one plan, and the best so far."""
 
-    def __init__(self, network: Network, nbytes: float, deadline: float, costs: Costs) -> None:
+    def __init__(self, network: Network, nbytes: float, deadline: float, costs: Costs, goal: Goal) -> None:
         self.network = network
         self.nbytes = nbytes
         self.costs = costs
         self.deadline = deadline
+        self.goal = goal
         self.candidates: list[Candidate] = []
         """one a schedule, in as many segments as paid"""
         self.close: list[Candidate] = []
         """all that were simulated and are not far behind, whatever their segments"""
         self.best: Candidate | None = None
+
+    @property
+    def fast_enough(self) -> bool:
+        return self.best is not None and self.best.seconds <= self.goal.seconds
+
+    @property
+    def reached(self) -> bool:
+        """Whether there is nothing to be gained by going on."""
+        return self.fast_enough and len(self.candidates) >= self.goal.schedules
 
     def enter(self, name: str, schedule: Schedule, cut: Cut, first: int = 1) -> Candidate | None:
         """Simulate a schedule in more and more segments, as long as that pays and there is time; the best of it."""
@@ -71,8 +98,8 @@ class Race:
             return None
         own: Candidate | None = None
         segments = first
-        size = len(schedule)
-        while segments == first or (size * segments <= MOST_TRANSFERS and time.monotonic() < self.deadline):
+        begun = before = time.monotonic()
+        while True:
             found = self.tried(name, schedule, cut, segments, own)
             if found is None:
                 break
@@ -80,9 +107,14 @@ class Race:
             if own is None or found.seconds < own.seconds:
                 own = found
             # One step that does not pay may hide one that does, right at the start of a pipeline.
-            if not paid and segments > 2 * first:
+            if own.seconds <= self.goal.seconds or (not paid and segments > 2 * first):
                 break
             segments *= 2
+            # Twice the segments take at least twice as long, and other schedules want their turn.
+            now = time.monotonic()
+            if len(schedule) * segments > MOST_TRANSFERS or 3 * now - 2 * before > (begun + self.deadline) / 2:
+                break
+            before = now
         self.candidates.append(own or Candidate(name, 1, limit, None, schedule))
         return own
 
@@ -134,11 +166,38 @@ def busiest_link(schedule: Schedule, network: Network, nbytes: float) -> float:
     return float((link_loads(schedule, network, nbytes) / network.graph.bandwidth).max(initial=0.0))
 
 
-def collectives_by_promise(network: Network, nbytes: float) -> list[tuple[str, Schedule, float]]:
-    """Every collective with the time of its busiest link, the one where that is least first."""
-    made = [(name, collective(network)) for name, collective in COLLECTIVES.items() if name != "forest"]
-    limits = [(name, schedule, busiest_link(schedule, network, nbytes)) for name, schedule in made]
-    return sorted(limits, key=lambda entry: entry[2])
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A collective's schedule, and what can be said of it without simulating it."""
+
+    collective: str
+    schedule: Schedule
+    limit: float
+    """the time of its busiest link"""
+    chain: float
+    """about what its steps take, one after the other, in a few segments"""
+
+    @property
+    def promise(self) -> tuple[int, int]:
+        """Small is promising. Of those that may take about as long, the one that is quicker to simulate comes first."""
+        return round(math.log(max(self.limit, self.chain, 1e-300)) / _ABOUT), len(self.schedule)
+
+
+def made(network: Network, nbytes: float, names: Iterable[str]) -> list[Entry]:
+    """The schedules of these collectives."""
+    schedules = [(name, COLLECTIVES[name](network)) for name in names]
+    return [Entry(n, s, busiest_link(s, network, nbytes), _chain(s, network, nbytes)) for n, s in schedules]
+
+
+def _chain(schedule: Schedule, network: Network, nbytes: float) -> float:
+    """As many steps as the longest chain has, each as long as some transfers are in the mean."""
+    some = np.arange(0, len(schedule), max(1, len(schedule) // _SAMPLES))
+    if not len(some):
+        return 0.0
+    routes = network.routes(schedule.source[some], schedule.destination[some])
+    rates = np.minimum.reduceat(network.graph.bandwidth[routes.links], routes.start[:-1])
+    sizes = schedule.transfer_bytes(nbytes)[some]
+    return schedule.depth * float((routes.latency + sizes / (_SEGMENTS_IN_MIND * rates)).mean())
 
 
 def enter_forests(race: Race, found: Sequence[Packing]) -> None:
@@ -151,18 +210,20 @@ def enter_forests(race: Race, found: Sequence[Packing]) -> None:
     forests: list[tuple[float, Schedule, Cut]] = []
     half = 0.5 * (time.monotonic() + race.deadline)
     for packing in [*fair, *found]:
+        if len(pieces_of(packing)) * 2 * len(race.network.active) * FEW_SEGMENTS > MOST_TRANSFERS_AT_FIRST:
+            continue
+        if race.fast_enough or (forests and time.monotonic() > half):
+            break
         schedule = forest_of(race.network, packing)
         seconds = max(packing.value * race.nbytes, 1e-12)
 
         def greedily(whole: Schedule, segments: int, seconds: float = seconds) -> Schedule:
             return pipelined(whole, race.network, race.nbytes, seconds, segments)
 
-        if forests and time.monotonic() > half:
-            break
         few = race.tried("forest", schedule, greedily, FEW_SEGMENTS)
         forests.append((few.seconds if few else math.inf, schedule, greedily))
     for _, schedule, cut in sorted(forests, key=lambda forest: forest[0]):
-        if time.monotonic() < race.deadline:
+        if time.monotonic() < race.deadline and not race.fast_enough:
             race.enter("forest", schedule, cut, first=2 * FEW_SEGMENTS)
-    if race.best is not None and race.best.collective == "forest":
+    if not race.fast_enough and race.best is not None and race.best.collective == "forest":
         race.enter("forest", race.best.whole, Schedule.segmented, first=4)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 from weft.bounds import Bound, bound
+from weft.collectives import COLLECTIVES
 from weft.collectives.forest import forest_of
 from weft.errors import InputError
 from weft.network import Network, full_mesh
 from weft.ordering import pipelined
 from weft.packing.pack import Packing, packings
-from weft.planning.candidates import Candidate, Race, collectives_by_promise, enter_forests
+from weft.planning.candidates import Candidate, Goal, Race, enter_forests, made
 from weft.planning.costs import Costs
 from weft.proof import verify
 from weft.schedule import Schedule
@@ -26,8 +29,14 @@ SHARP, COARSE = 0.001, 0.005
 FEW_WORKERS = 64
 GOOD_ENOUGH = 0.99
 """A candidate this close to the bound ends the search."""
-PROMISING = 1.1
+PROMISING = 1.2
 """Collectives whose busiest link takes at most so many times the bound are tried before forests are."""
+
+SLOW = ("rat",)
+QUICK = tuple(name for name in COLLECTIVES if name not in (*SLOW, "forest"))
+"""Collectives whose schedules are made at once; the others' only if none of these reaches the bound."""
+
+PROMISE = attrgetter("promise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,35 +108,37 @@ def shortlist(
     _compile()
     costs = costs or Costs()
     least = bound(network, nbytes)
-    good_enough = least.seconds / (GOOD_ENOUGH * costs.efficiency)
-    entries = collectives_by_promise(network, nbytes)
+    goal = Goal(count + 1, least.seconds / (GOOD_ENOUGH * costs.efficiency))
+    entries = sorted(made(network, nbytes, QUICK), key=PROMISE)
     # Making the schedules takes what it takes; the time is for simulating them.
     begun = time.monotonic()
-    race = Race(network, nbytes, begun + 0.4 * seconds, costs)
-    promising = max(1, sum(limit <= PROMISING * least.seconds for _, _, limit in entries))
+    race = Race(network, nbytes, begun + 0.4 * seconds, costs, goal)
 
-    def enter(first: int, last: int) -> None:
-        for i, (name, schedule, _) in enumerate(entries[first:last], first):
+    def enter(limit: float = math.inf) -> None:
+        nonlocal entries
+        now = [entry for entry in entries if entry.limit <= limit] or entries[: race.best is None]
+        entries = [entry for entry in entries if entry not in now]
+        for entry in now:
             if progress is not None:
-                progress(i, len(entries) + 1)
-            simulated = sum(candidate.result is not None for candidate in race.candidates)
-            if simulated > count and race.best is not None and race.best.seconds <= good_enough:
-                break
-            if race.best is None or time.monotonic() < race.deadline:
-                race.enter(name, schedule, Schedule.sliced)
+                progress(len(race.candidates), len(COLLECTIVES))
+            if not race.reached and (race.best is None or time.monotonic() < race.deadline):
+                race.enter(entry.collective, entry.schedule, Schedule.sliced)
 
-    enter(0, promising)
+    enter(PROMISING * least.seconds)
     packing: Packing | None = None
-    if race.best is not None and race.best.seconds > good_enough and len(network.active) > 1:
+    if not race.reached and len(network.active) > 1:
+        entries = sorted([*entries, *made(network, nbytes, SLOW)], key=PROMISE)
+        enter(PROMISING * least.seconds)
         race.deadline = begun + 0.9 * seconds
         gap = SHARP if len(network.active) <= FEW_WORKERS else COARSE
         found = packings(network, gap=gap, seconds=max(0.2, 0.4 * (race.deadline - time.monotonic())))
         packing = found[0]
         least = _better(least, packing, nbytes)
-        if race.best.seconds * GOOD_ENOUGH * costs.efficiency > least.seconds:
+        goal.seconds = least.seconds / (GOOD_ENOUGH * costs.efficiency)
+        if not race.reached:
             enter_forests(race, found)
     race.deadline = begun + seconds
-    enter(promising, len(entries))
+    enter()
     return [_plan_of(chosen, race, least, packing) for chosen in race.shortlist(count)]
 
 
