@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import socket
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -228,6 +230,16 @@ def test_one_rank_alone_trains_as_without_a_wrapper() -> None:
 
 
 @pytest.mark.usefixtures("_alone")
+def test_a_group_that_is_destroyed_takes_its_communicator_along() -> None:
+    """Otherwise gloo's threads outlive it, and one that is busy when the interpreter ends aborts the process."""
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    alive = weakref.ref(wt.communicator())
+    assert alive() is wt.communicator()
+    dist.destroy_process_group()
+    gc.collect()
+    assert alive() is None
+
+
 def test_gradients_that_cannot_be_averaged_are_named() -> None:
     words = wt.DataParallel(nn.Embedding(5, 3, sparse=True), "backend")
     with pytest.raises(InputError, match=r"gradient of 'weight' is torch\.sparse_coo"):

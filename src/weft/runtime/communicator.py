@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import logging
 import math
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from threading import Lock
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from weft.planning import Plan
 
 TAGS = 1 << 16
+_MOMENT = 0.01
 _log = logging.getLogger("weft")
 _pool = ThreadPool("weft-channel")
 
@@ -287,8 +290,14 @@ _living: weakref.WeakSet[Communicator] = weakref.WeakSet()
 
 @atexit.register
 def _leave() -> None:
-    """Leave nobody waiting inside a library while the interpreter goes away."""
+    """Leave nobody waiting inside a library while the interpreter goes away.
+
+    Gloo's threads let go of tensors a moment after all is done, and abort a process whose interpreter ends just then. Whoever
+    lets go of a group last waits for its threads; so groups that were destroyed must be gone.
+    """
     for communicator in list(_living):
         with contextlib.suppress(Exception):
             communicator.close()
     _pool.settled(1.0)
+    gc.collect()
+    time.sleep(_MOMENT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from weft.network import Network
     from weft.planning import Plan
 
-_communicators: dict[tuple[dist.ProcessGroup, str], Communicator] = {}
+_communicators: WeakKeyDictionary[dist.ProcessGroup, dict[str, Communicator]] = WeakKeyDictionary()
+"""of every group that is not destroyed, and for each kind of device"""
 
 
 def communicator(group: dist.ProcessGroup | None = None, device: torch.device | str = "cpu") -> Communicator:
@@ -28,12 +30,13 @@ def communicator(group: dist.ProcessGroup | None = None, device: torch.device | 
     found = dist.group.WORLD if group is None else group
     assert found is not None
     kind = torch.device(device).type
-    if (found, kind) not in _communicators:
+    ours = _communicators.setdefault(found, {})
+    if kind not in ours:
         downward = None
         if found._get_backend(torch.device(kind)).name() != "gloo":
             downward = dist.new_group(dist.get_process_group_ranks(found), use_local_synchronization=True)
-        _communicators[found, kind] = Communicator(ProcessGroupTransport(found, kind, downward))
-    return _communicators[found, kind]
+        ours[kind] = Communicator(ProcessGroupTransport(found, kind, downward))
+    return ours[kind]
 
 
 def plan(network: Network, nbytes: float, *, seconds: float = 10.0, group: dist.ProcessGroup | None = None) -> Plan:
