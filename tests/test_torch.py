@@ -229,7 +229,6 @@ def test_one_rank_alone_trains_as_without_a_wrapper() -> None:
     assert (statistics.passes, statistics.bytes_sent) == (1, 0)
 
 
-@pytest.mark.usefixtures("_alone")
 def test_a_group_that_is_destroyed_takes_its_communicator_along() -> None:
     """Otherwise gloo's threads outlive it, and one that is busy when the interpreter ends aborts the process."""
     dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
@@ -240,6 +239,7 @@ def test_a_group_that_is_destroyed_takes_its_communicator_along() -> None:
     assert alive() is None
 
 
+@pytest.mark.usefixtures("_alone")
 def test_gradients_that_cannot_be_averaged_are_named() -> None:
     words = wt.DataParallel(nn.Embedding(5, 3, sparse=True), "backend")
     with pytest.raises(InputError, match=r"gradient of 'weight' is torch\.sparse_coo"):
