@@ -28,10 +28,10 @@ from weft.simulation import Simulation, link_loads, simulate
 
 MOST_TRANSFERS = 1_200_000
 """No schedule with more transfers is tried in segments."""
-MOST_TRANSFERS_AT_FIRST = 400_000
-"""of a forest, before anything is known of it"""
 WORTH = 0.995
 """More segments must make it at least that much faster to be pursued further."""
+TURN = 0.25
+"""The part of the time that is left which one schedule may take, beyond its first segments."""
 FEW_SEGMENTS = 16
 """of forests, with which all are compared at first"""
 CLOSE = 1.15
@@ -112,7 +112,9 @@ class Race:
             segments *= 2
             # Twice the segments take at least twice as long, and other schedules want their turn.
             now = time.monotonic()
-            if len(schedule) * segments > MOST_TRANSFERS or 3 * now - 2 * before > (begun + self.deadline) / 2:
+            if len(schedule) * segments > MOST_TRANSFERS or 3 * now - 2 * before > begun + TURN * (
+                self.deadline - begun
+            ):
                 break
             before = now
         self.candidates.append(own or Candidate(name, 1, limit, None, schedule))
@@ -210,7 +212,9 @@ def enter_forests(race: Race, found: Sequence[Packing]) -> None:
     forests: list[tuple[float, Schedule, Cut]] = []
     half = 0.5 * (time.monotonic() + race.deadline)
     for packing in [*fair, *found]:
-        if len(pieces_of(packing)) * 2 * len(race.network.active) * FEW_SEGMENTS > MOST_TRANSFERS_AT_FIRST:
+        if race.best is not None and packing.value * race.nbytes >= race.best.seconds:
+            continue
+        if len(pieces_of(packing)) * 2 * len(race.network.active) * FEW_SEGMENTS > MOST_TRANSFERS:
             continue
         if race.fast_enough or (forests and time.monotonic() > half):
             break

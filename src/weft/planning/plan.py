@@ -112,7 +112,7 @@ def shortlist(
     entries = sorted(made(network, nbytes, QUICK), key=PROMISE)
     # Making the schedules takes what it takes; the time is for simulating them.
     begun = time.monotonic()
-    race = Race(network, nbytes, begun + 0.4 * seconds, costs, goal)
+    race = Race(network, nbytes, begun + 0.5 * seconds, costs, goal)
 
     def enter(limit: float = math.inf) -> None:
         nonlocal entries
