@@ -12,7 +12,7 @@ import weft
 from strategies import networks
 from test_packing import NAMED
 from weft import InputError, Network
-from weft.network import two_tier
+from weft.network import full_mesh, two_tier
 from weft.planning import Costs, shortlist
 
 
@@ -34,6 +34,19 @@ def test_why_names_the_choice_the_bound_the_bottleneck_and_the_runner_up() -> No
     for part in (plan.collective, "of the bound", "held up by", "runner-up"):
         assert part in plan.why
     assert plan.others
+
+
+def test_where_nothing_else_can_be_as_fast_the_runner_up_is_named_without_simulating_it() -> None:
+    plan = weft.plan(full_mesh(8), 100_000_000)
+    assert plan.seconds == pytest.approx(plan.bound)
+    assert not plan.others
+    assert "whose busiest link alone takes" in plan.why
+
+
+def test_a_plan_has_no_more_segments_than_the_bound_asks_for() -> None:
+    plan = weft.plan(NAMED["DGX-1"], 100_000_000)
+    assert plan.bound <= 0.995 * plan.seconds
+    assert plan.seconds <= plan.bound / 0.99
 
 
 def test_a_shortlist_has_different_plans_that_are_about_equally_fast_and_begins_with_the_best() -> None:

@@ -153,7 +153,8 @@ def _plan_of(chosen: Candidate, race: Race, least: Bound, packing: Packing | Non
         ),
         key=lambda other: other[1],
     )
-    why = _why(chosen, least, others, packing, race.nbytes)
+    left_out = [(c.collective, c.seconds) for c in race.candidates if c.result is None]
+    why = _why(chosen, least, others, left_out, packing, race.nbytes)
     return Plan(
         race.network, int(race.nbytes), chosen.result.schedule, chosen.collective, chosen.segments, chosen.seconds,
         least.seconds, why, chosen.whole, tuple(others),
@@ -176,7 +177,12 @@ def _better(least: Bound, packing: Packing, nbytes: float) -> Bound:
 
 
 def _why(
-    chosen: Candidate, least: Bound, others: list[tuple[str, float]], packing: Packing | None, nbytes: float
+    chosen: Candidate,
+    least: Bound,
+    others: list[tuple[str, float]],
+    left_out: list[tuple[str, float]],
+    packing: Packing | None,
+    nbytes: float,
 ) -> str:
     """The reasons in words: what, how close, what holds it up, and what came next."""
     assert chosen.result is not None
@@ -192,6 +198,9 @@ def _why(
         name, seconds = rivals[0]
         difference = seconds / max(chosen.seconds, 1e-300) - 1
         lines.append(f"The runner-up is {name}, {abs(difference):.1%} {'slower' if difference >= 0 else 'faster'}.")
+    elif left_out:
+        name, seconds = min(left_out, key=lambda other: other[1])
+        lines.append(f"The runner-up is {name}, whose busiest link alone takes {format_seconds(seconds)}.")
     if packing is not None:
         lines.append(
             f"The best packing of trees would take {format_seconds(packing.value * nbytes)} if pipelined without end "
