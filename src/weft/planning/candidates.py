@@ -206,28 +206,54 @@ def enter_forests(race: Race, found: Sequence[Packing]) -> None:
     """Packings as forests, ordered by when transfers can happen, and the best of them also by steps.
 
     Those made for fair sharing are there too: the others are seldom better where links are shared. All are tried in few
-    segments first, and then in more, the most promising first.
+    segments, the fastest third of them in twice as many, and so on, as long as that pays.
     """
     fair = fair_packings(race.network, found, seconds=max(0.1, 0.5 * (race.deadline - time.monotonic())))
-    forests: list[tuple[float, Schedule, Cut]] = []
+    size = 2 * len(race.network.active) * FEW_SEGMENTS
+    forests = [
+        _Forest(race, packing)
+        for packing in [*fair, *found]
+        if len(pieces_of(packing)) * size <= MOST_TRANSFERS
+        and (race.best is None or packing.value * race.nbytes < race.best.seconds)
+    ]
     half = 0.5 * (time.monotonic() + race.deadline)
-    for packing in [*fair, *found]:
-        if race.best is not None and packing.value * race.nbytes >= race.best.seconds:
-            continue
-        if len(pieces_of(packing)) * 2 * len(race.network.active) * FEW_SEGMENTS > MOST_TRANSFERS:
-            continue
-        if race.fast_enough or (forests and time.monotonic() > half):
+    segments, least, ends = FEW_SEGMENTS, math.inf, half
+    while forests:
+        before = least
+        tried = [forest for forest in forests if forest.tried(segments, ends)]
+        forests = sorted(tried, key=lambda forest: forest.seconds)[: -(-len(tried) // 3)]
+        least = min((forest.seconds for forest in forests), default=math.inf)
+        if race.fast_enough or least > WORTH * before:
             break
-        schedule = forest_of(race.network, packing)
-        seconds = max(packing.value * race.nbytes, 1e-12)
+        segments, ends = 2 * segments, race.deadline
+    if race.best is not None and race.best.collective == "forest":
+        race.candidates.append(race.best)
+        if not race.fast_enough:
+            race.enter("forest", race.best.whole, Schedule.segmented, first=4)
 
-        def greedily(whole: Schedule, segments: int, seconds: float = seconds) -> Schedule:
-            return pipelined(whole, race.network, race.nbytes, seconds, segments)
 
-        few = race.tried("forest", schedule, greedily, FEW_SEGMENTS)
-        forests.append((few.seconds if few else math.inf, schedule, greedily))
-    for _, schedule, cut in sorted(forests, key=lambda forest: forest[0]):
-        if time.monotonic() < race.deadline and not race.fast_enough:
-            race.enter("forest", schedule, cut, first=2 * FEW_SEGMENTS)
-    if not race.fast_enough and race.best is not None and race.best.collective == "forest":
-        race.enter("forest", race.best.whole, Schedule.segmented, first=4)
+class _Forest:
+    """A packing in the race."""
+
+    def __init__(self, race: Race, packing: Packing) -> None:
+        self.race, self.packing = race, packing
+        self.schedule: Schedule | None = None
+        self.seconds = math.inf
+
+    def tried(self, segments: int, ends: float) -> bool:
+        """Whether it was simulated in so many segments; not after the time is over, and not when another is fast enough."""
+        race = self.race
+        if race.fast_enough or time.monotonic() > ends:
+            return False
+        if self.schedule is None:
+            self.schedule = forest_of(race.network, self.packing)
+        if len(self.schedule) * segments > MOST_TRANSFERS:
+            return False
+        found = race.tried("forest", self.schedule, self.pipeline, segments)
+        if found is not None:
+            self.seconds = found.seconds
+        return found is not None
+
+    def pipeline(self, whole: Schedule, segments: int) -> Schedule:
+        race = self.race
+        return pipelined(whole, race.network, race.nbytes, max(self.packing.value * race.nbytes, 1e-12), segments)
