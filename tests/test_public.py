@@ -26,6 +26,7 @@ LAYERS = [
     {"collectives"},
     {"simulation"},
     {"planning", "emulation", "probing"},
+    {"overlap"},
     {"runtime"},
     {"torch"},
     {"training"},

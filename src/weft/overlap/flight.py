@@ -1,0 +1,81 @@
+"""The launches of one step, compiled: when each bucket starts and ends.
+
+An operation that is beside m - 1 others progresses at the rate at which it would if m ran at once all the time. Rates change
+whenever one starts or ends, so the loop goes from one such event to the next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.compiled import compiled_in_place
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+@compiled_in_place
+def fly(
+    ready: Floats,
+    sizes: Floats,
+    after: Longs,
+    count: int,
+    starting: Floats,
+    per_byte: Floats,
+    least: Floats,
+    start: Floats,
+    end: Floats,
+    flying: Longs,
+    left: Floats,
+) -> float:
+    """Fill in when each of ``count`` buckets starts and ends; the last end.
+
+    ``after`` is the bucket that each waits for, or -1; ``starting``, ``per_byte`` and ``least`` are the model's arrays;
+    ``flying`` and ``left`` are room for those on their way and what is left of each, from 1 to 0.
+    """
+    most = len(starting)
+    now, last = 0.0, 0.0
+    up, following, ended = 0, 0, 0
+    for i in range(count):
+        end[i] = np.inf
+    while ended < count:
+        while following < count and up < most and ready[following] <= now:
+            wait = after[following]
+            if wait >= 0 and end[wait] > now:
+                break
+            start[following] = now
+            flying[up], left[up] = following, 1.0
+            up += 1
+            following += 1
+        if up == 0:
+            now = ready[following]
+            continue
+        step = np.inf
+        for i in range(up):
+            size = sizes[flying[i]]
+            whole = max(starting[up - 1] + per_byte[up - 1] * size, least[up - 1] * size)
+            step = min(step, left[i] * whole)
+        waits = up < most and following < count and ready[following] > now
+        if waits and ready[following] - now < step:
+            step = ready[following] - now
+            target = ready[following]
+        else:
+            target = now + step
+            waits = False
+        kept = 0
+        for i in range(up):
+            size = sizes[flying[i]]
+            whole = max(starting[up - 1] + per_byte[up - 1] * size, least[up - 1] * size)
+            remaining = left[i] - (step / whole if whole > 0 else 1.0)
+            # What is left of the one that ends is nothing, up to rounding; those that end with it end with it.
+            if remaining <= 1e-12 and not (waits and remaining > 0):
+                end[flying[i]] = target
+                ended += 1
+            else:
+                flying[kept], left[kept] = flying[i], remaining
+                kept += 1
+        up = kept
+        now = target
+        last = now
+    return last

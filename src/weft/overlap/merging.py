@@ -1,0 +1,60 @@
+"""Schedulers that send one bucket after the other: each gradient alone, all at the end, buckets of one size, and MG-WFBP."""
+
+from __future__ import annotations
+
+from weft.errors import InputError
+from weft.overlap.arrangement import Arrangement, arranged
+from weft.overlap.communication import CommunicationModel
+from weft.overlap.workload import Workload
+
+BUCKET_BYTES = 25 << 20
+FIRST_BYTES = 1 << 20
+"""The defaults of DistributedDataParallel."""
+
+
+def wfbp(workload: Workload, model: CommunicationModel) -> Arrangement:
+    """Wait-free backpropagation: every gradient as soon as it is there and the one before has ended."""
+    del model
+    count = len(workload.tensors)
+    return arranged(workload.order, range(1, count + 1), 1)
+
+
+def one_bucket(workload: Workload, model: CommunicationModel) -> Arrangement:
+    """Everything together, after the backward pass."""
+    del model
+    return arranged(workload.order, [len(workload.tensors)], 1)
+
+
+def fixed_size(
+    workload: Workload, model: CommunicationModel, bucket_bytes: int = BUCKET_BYTES, first_bytes: int = FIRST_BYTES
+) -> Arrangement:
+    """Buckets of about one size, as DistributedDataParallel makes them: closed by the gradient that fills them."""
+    del model
+    if bucket_bytes < 1 or first_bytes < 1:
+        raise InputError(f"buckets of {min(bucket_bytes, first_bytes)} bytes are not possible: give them at least 1")
+    ends, held, limit = [], 0.0, min(first_bytes, bucket_bytes)
+    for place, size in enumerate(workload.sizes.tolist(), 1):
+        held += size
+        if held >= limit or place == len(workload.sizes):
+            ends.append(place)
+            held, limit = 0.0, bucket_bytes
+    return arranged(workload.order, ends, 1)
+
+
+def mg_wfbp(workload: Workload, model: CommunicationModel) -> Arrangement:
+    """Merge a gradient with the next one if that comes before the first is sent, and before waiting costs what starting does.
+
+    Shi, Chu and Li 2019: merged iff ready(next) < start + time, and ready(next) - start < a.
+    """
+    ready, sizes = workload.ready.tolist(), workload.sizes.tolist()
+    ends: list[int] = []
+    free, held = 0.0, 0.0
+    for place, (full, size) in enumerate(zip(ready, sizes, strict=True), 1):
+        held += size
+        start = max(full, free)
+        end = start + model.a + model.b * held
+        if place < len(ready) and ready[place] < end and ready[place] - start < model.a:
+            continue
+        ends.append(place)
+        free, held = end, 0.0
+    return arranged(workload.order, ends, 1)
