@@ -2,6 +2,7 @@
 
 weft reproduce rat                Figures 4 and 5 of RAT (Wan et al. 2020)
 weft reproduce packing            Figures 4 to 7 of near-optimal tree packing (Zhang, Wu and Li 2021); takes some minutes
+weft reproduce asc                Tables III to V and Figure 6 of ASC-WFBP (Shi, Chu and Li 2021)
 weft reproduce rat -o rat.html    the same as a page with pictures
 """
 
@@ -92,4 +93,17 @@ def _packing() -> tuple[Findings, Drawn]:
     return packing_findings(found), pictures
 
 
-REPRODUCTIONS: dict[str, Callable[[], tuple[Findings, Drawn]]] = {"rat": _rat, "packing": _packing}
+def _asc() -> tuple[Findings, Drawn]:
+    from weft.reproductions.asc_findings import asc_findings, asc_run
+
+    found = asc_run(progress)
+
+    def pictures() -> list[Picture]:
+        from weft.report.asc_page import asc_pictures
+
+        return asc_pictures(found)
+
+    return asc_findings(found), pictures
+
+
+REPRODUCTIONS: dict[str, Callable[[], tuple[Findings, Drawn]]] = {"rat": _rat, "packing": _packing, "asc": _asc}

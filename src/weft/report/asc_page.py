@@ -1,0 +1,64 @@
+"""Table IV and Figure 6 of the ASC-WFBP paper as pictures, and what other times of gradients make of them."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+
+from weft.report.findings_page import Picture
+from weft.reproductions.asc import PAPER, Row
+from weft.reproductions.asc_findings import Run
+from weft.reproductions.asc_readings import Spread
+
+COMPUTING = "#9aa7b4"
+COLOURS = {"wfbp": "#8c6d31", "mg_wfbp": "#3b6fb6", "asc_wfbp": "#c8443c", "search": "#2f8f83"}
+LABELS = {"wfbp": "WFBP", "mg_wfbp": "MG", "asc_wfbp": "ASC", "search": "search"}
+
+
+def asc_pictures(run: Run) -> list[Picture]:
+    """Both pictures."""
+
+    def sixth(figure: Figure | SubFigure) -> None:
+        _draw_steps(list(figure.subplots(1, len(PAPER))), run.rows)
+
+    def spread(figure: Figure | SubFigure) -> None:
+        _draw_spreads(list(figure.subplots(1, len(PAPER))), run.spreads)
+
+    return [
+        Picture("Figure 6: where a step goes", "Grey: computing. Hatched: the paper's; filled: ours.", 3.6, sixth),
+        Picture("ASC-WFBP by how the backward pass is spread", "Lines: the paper's MG-WFBP and ASC-WFBP.", 3.6, spread),
+    ]
+
+
+def _draw_steps(panels: list[Axes], rows: list[Row]) -> None:
+    for axes, row in zip(panels, rows, strict=True):
+        paper = PAPER[row.name]
+        for place, (name, colour) in enumerate(COLOURS.items()):
+            ours = row.exposed(name)
+            axes.bar(place + 0.2, row.compute, 0.36, color=COMPUTING)
+            axes.bar(place + 0.2, ours, 0.36, bottom=row.compute, color=colour)
+            if name != "search":
+                axes.bar(place - 0.2, paper.compute, 0.36, color=COMPUTING, alpha=0.5)
+                waited = getattr(paper, name) - paper.compute
+                axes.bar(place - 0.2, waited, 0.36, bottom=paper.compute, color="none", edgecolor=colour, hatch="///")
+        axes.set_title(row.name)
+        axes.set_xticks(range(len(COLOURS)), [LABELS[name] for name in COLOURS])
+    panels[0].set_ylabel("seconds")
+
+
+def _draw_spreads(panels: list[Axes], spreads: list[Spread]) -> None:
+    names = ["ops", "ops, mem", *(spread.how.split()[0] for spread in spreads[2:])]
+    for axes, name in zip(panels, PAPER, strict=True):
+        places = range(len(spreads))
+        axes.bar(
+            [p - 0.2 for p in places], [s.mg_wfbp[name] for s in spreads], 0.36, color=COLOURS["mg_wfbp"], label="MG"
+        )
+        axes.bar(
+            [p + 0.2 for p in places], [s.asc_wfbp[name] for s in spreads], 0.36, color=COLOURS["asc_wfbp"], label="ASC"
+        )
+        axes.axhline(PAPER[name].mg_wfbp, color=COLOURS["mg_wfbp"], linestyle="--", linewidth=1)
+        axes.axhline(PAPER[name].asc_wfbp, color=COLOURS["asc_wfbp"], linestyle="--", linewidth=1)
+        axes.set_title(name)
+        axes.set_xticks(places, names, rotation=45, fontsize=8)
+    panels[0].set_ylabel("seconds")
+    panels[0].legend(loc="lower right", framealpha=0.9, fontsize=8)

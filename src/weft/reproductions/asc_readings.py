@@ -1,0 +1,64 @@
+"""Other readings of ASC-WFBP: other ways to spread the backward pass, and a link that carries no more than it can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from weft.overlap import Device, Workload, asc_wfbp, mg_wfbp, one_bucket, shared_link, step
+from weft.reproductions import asc
+from weft.reproductions.asc import LINK_RATE, NETWORK, PAPER, A, Row
+from weft.reproductions.findings import Progress, silent
+
+GPU = Device(13.45e12, 616e9)
+"""The paper's RTX 2080 Ti, by its data sheet: operations and bytes of memory a second."""
+EVEN_PARTS = (0.25, 0.5, 0.75, 1.0)
+LINK = shared_link(A, 2 * 8 / LINK_RATE)
+"""A ring that fills the link when it is alone: what b says, which is 2 / 9.43 Gbit/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One way to spread the backward pass: seconds of the greedy schedulers, by model."""
+
+    how: str
+    mg_wfbp: dict[str, float]
+    asc_wfbp: dict[str, float]
+    one_bucket: dict[str, float]
+
+    def off(self, name: str) -> float:
+        """How far ASC-WFBP is from Table IV."""
+        return self.asc_wfbp[name] / PAPER[name].asc_wfbp - 1
+
+
+def spreads(progress: Progress = silent) -> list[Spread]:
+    """By operations; by operations and memory; and a part of the time spread evenly over gradients, the rest by operations."""
+    hows = ["operations", "operations and memory", *(f"{part:.0%} evenly" for part in EVEN_PARTS)]
+    found: list[Spread] = []
+    for i, how in enumerate(hows):
+        progress(i, len(hows))
+        works = {
+            name: asc.workload(name, GPU) if i == 1 else evened(asc.workload(name), EVEN_PARTS[i - 2] if i > 1 else 0.0)
+            for name in PAPER
+        }
+        times = [
+            {name: step(work, scheduler(work, NETWORK), NETWORK).seconds for name, work in works.items()}
+            for scheduler in (mg_wfbp, asc_wfbp, one_bucket)
+        ]
+        found.append(Spread(how, *times))
+    return found
+
+
+def evened(work: Workload, part: float) -> Workload:
+    """The same with a part of the backward pass shared out evenly among gradients."""
+    even = part * work.backward_seconds / len(work.tensors)
+    tensors = (replace(t, backward_seconds=(1 - part) * t.backward_seconds + even) for t in work.tensors)
+    return replace(work, tensors=tuple(tensors))
+
+
+def link_rows(progress: Progress = silent) -> list[Row]:
+    """All schedulers if two at once share the link that one alone fills: only starting is hidden."""
+    found: list[Row] = []
+    for name in PAPER:
+        progress(len(found), len(PAPER))
+        found.append(asc.row_of(asc.workload(name), LINK.limited(2), LINK))
+    return found

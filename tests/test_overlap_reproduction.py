@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from weft.cli import main
+from weft.reproductions import asc, asc_readings
+from weft.reproductions.asc import PAPER, Row
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Row]:
+    return {row.name: row for row in asc.rows()}
+
+
+def test_models_have_what_table_3_says(rows: dict[str, Row]) -> None:
+    for name, row in rows.items():
+        assert row.tensors == PAPER[name].tensors
+        assert row.parameters / 1e6 == pytest.approx(PAPER[name].millions, rel=0.02)
+
+
+def test_passes_give_the_papers_limits_back(rows: dict[str, Row]) -> None:
+    for name, row in rows.items():
+        assert row.most_speedup == pytest.approx(PAPER[name].most_speedup, rel=0.02)
+        assert row.compute == pytest.approx(PAPER[name].compute, rel=0.01)
+
+
+def test_asc_is_ahead_of_both_on_all_four_models(rows: dict[str, Row]) -> None:
+    for name, row in rows.items():
+        assert row.seconds["asc_wfbp"] < min(row.seconds["mg_wfbp"], row.seconds["wfbp"])
+        assert row.seconds["wfbp"] / row.seconds["asc_wfbp"] > PAPER[name].over_wfbp
+        # What the paper measured as MG-WFBP is one bucket after the backward pass.
+        assert row.seconds["one_bucket"] == pytest.approx(PAPER[name].mg_wfbp, rel=0.07)
+
+
+def test_asc_is_within_15_percent_of_table_4_but_for_one_model(rows: dict[str, Row]) -> None:
+    near = {name for name, row in rows.items() if abs(row.off("asc_wfbp")) <= 0.15}
+    assert near == set(PAPER) - {"densenet-201"}
+    assert rows["densenet-201"].off("asc_wfbp") < 0
+
+
+def test_search_is_ahead_of_asc_and_within_the_models_limits(rows: dict[str, Row]) -> None:
+    for row in rows.values():
+        assert row.least < row.seconds["search_wide"] <= 1.002 * row.seconds["search"]
+        assert row.seconds["search"] < 0.98 * row.seconds["asc_wfbp"]
+    assert rows["densenet-201"].speedup("search") / rows["densenet-201"].most_speedup > 0.98
+
+
+def test_even_times_leave_nothing_between_the_greedy_schedulers() -> None:
+    spreads = asc_readings.spreads()
+    even = spreads[-1]
+    assert even.mg_wfbp == even.asc_wfbp == even.one_bucket
+    assert not any(all(abs(spread.off(name)) <= 0.15 for name in PAPER) for spread in spreads)
+
+
+def test_a_shared_link_is_never_faster_than_the_limit() -> None:
+    for row in asc_readings.link_rows():
+        for name in asc.SCHEDULERS:
+            assert row.speedup(name) < row.most_speedup
+        assert row.least <= row.seconds["search_wide"] <= row.seconds["asc_wfbp"]
+
+
+def test_reproducing_prints_the_papers_numbers_beside_ours(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "asc.html"
+    assert main(["reproduce", "asc", "--json", "-o", str(page)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["paper"]["bert-base"]["mg_wfbp"] == 1.062
+    assert found["ours"]["bert-base"]["buckets"]["wfbp"] == 206
+    assert "none brings all four models within 15%" in found["explanation"][2]
+    assert page.read_text().count("<figure>") == 2
+    assert main(["reproduce", "asc"]) == 0
+    text = capsys.readouterr().out
+    assert "not within 15%" in text
+    assert "42,679,816" in text
