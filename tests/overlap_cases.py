@@ -89,7 +89,7 @@ def obvious_times(
         if following < len(rules) and len(left) < model.together:
             rule = rules[following]
             full = max(there[p] for p in rule.parameters)
-            if full <= now and (rule.after is None or rule.after in ends):
+            if full <= now and (rule.after is None or all(i in ends for i in range(rule.after + 1))):
                 starts[following], left[following] = now, Fraction(1)
                 continue
             moments = [full] if full > now else []

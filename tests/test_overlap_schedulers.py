@@ -46,6 +46,7 @@ def test_every_gradient_is_in_exactly_one_bucket(workload: Workload, model: Comm
         arrangement.check(len(workload.tensors))
         launched = [place for rule in arrangement.buckets for place in rule.parameters]
         assert launched == list(workload.order)
+        assert arrangement.together <= model.together
         assert step(workload, arrangement, model).seconds >= least_seconds(workload, model) * (1 - 1e-9)
 
 
@@ -84,6 +85,13 @@ def test_asc_never_has_more_than_two_on_their_way() -> None:
     for _ in range(100):
         workload, model = random_case(random, int(random.integers(2, 60)))
         assert asc_wfbp(workload, model).together <= 2
+
+
+def test_asc_is_mg_where_only_one_may_be_on_its_way() -> None:
+    random = np.random.default_rng(6)
+    for _ in range(50):
+        workload, model = random_case(random, 30)
+        assert asc_wfbp(workload, model.limited(1)) == mg_wfbp(workload, model)
 
 
 def test_the_greedy_is_not_optimal() -> None:

@@ -1,7 +1,8 @@
 """Arrangement: which gradients are sent together, and when each bucket may leave.
 
 Buckets are launched in the order of the list, on every rank alike. A bucket leaves when all of its gradients are there, those
-before it have left, and the one that it is told to come ``after`` has ended. An arrangement is only words: it can be computed
+before it have left, and all up to the one that it is told to come ``after`` have ended. If only that one had to end, one from
+before it might still be on its way, and more would be at once than was meant. An arrangement is only words: it can be computed
 elsewhere, and exchanged between steps.
 """
 
@@ -19,7 +20,7 @@ class BucketRule:
 
     parameters: tuple[int, ...]
     after: int | None = None
-    """an earlier bucket that must have ended before this one leaves; None: it leaves as soon as it is full"""
+    """an earlier bucket: it and all before it must have ended before this one leaves; None: it leaves as soon as it is full"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,10 @@ class Arrangement:
     @property
     def together(self) -> int:
         """How many buckets may be on their way at once, by the rules alone."""
-        last, ended, most = len(self.buckets), -1, 0
-        for number in range(last):
-            after = self.buckets[number].after
+        ended, most = -1, 0
+        for number, rule in enumerate(self.buckets):
             # Launching is in order, so what one bucket had to wait for has ended before all later ones.
-            ended = max(ended, -1 if after is None else after)
+            ended = max(ended, -1 if rule.after is None else rule.after)
             most = max(most, number - ended)
         return most
 
@@ -63,8 +63,8 @@ class Arrangement:
 def arranged(order: Sequence[int], ends: Sequence[int], reach: Sequence[int] | int) -> Arrangement:
     """Buckets that are cut from ``order``, each up to the place in ``ends``.
 
-    ``reach`` says how many of the buckets just before it, and itself, a bucket may share the network with: one with a reach of 1
-    waits for its predecessor, one with a reach of 3 for the third before it.
+    ``reach`` says how many may be on their way when a bucket leaves, itself included: one with a reach of 1 waits for its
+    predecessor, one with a reach of 3 for the third before it.
     """
     reaches = [reach] * len(ends) if isinstance(reach, int) else list(reach)
     rules, begin = [], 0

@@ -1,7 +1,7 @@
 """ASC-WFBP (Shi, Chu and Li 2021): merge, send after, or send beside: Algorithm 1, with its misprints corrected.
 
 Gradients are decided about in the order in which they come. What is pending up to gradient l is all there at r(l); the group
-sent before it ends at e; in turn it would start at t = max(r(l), e).
+sent before it, and the one before that, have ended at e; in turn it would start at t = max(r(l), e).
 
     Q1  it would end in turn before the next gradient is there:  send it in turn
     Q2  r(next) < t + a: waiting for the next costs less than starting once more
@@ -34,7 +34,7 @@ class _Group:
 
     def penalty(self, when: float, model: CommunicationModel) -> float:
         """Equation 13: how much longer this one and another that starts at ``when`` take because they meet."""
-        if model.together < 2 or when >= self.end:
+        if when >= self.end:
             return 0.0
         left = 1.0 - max(0.0, when - self.start) / (self.end - self.start)
         slower = max(model.contention[1] * model.b, 2 * model.capacity)
@@ -48,12 +48,12 @@ def asc_wfbp(workload: Workload, model: CommunicationModel) -> Arrangement:
     reach: list[int] = []
     nobody = _Group(0.0, 0.0, 0.0)
     before, last = nobody, nobody
-    held = 0.0
+    held, two = 0.0, model.together > 1
     for place, (full, size) in enumerate(zip(ready, sizes, strict=True), 1):
         held += size
         takes = model.a + model.b * held
-        turn = max(full, last.end)
-        soon = max(full, before.end)
+        turn = max(full, before.end, last.end)
+        soon = max(full, before.end) if two else turn
         penalty = last.penalty(soon, model)
         if place < len(ready):
             following = ready[place]
@@ -64,7 +64,7 @@ def asc_wfbp(workload: Workload, model: CommunicationModel) -> Arrangement:
         else:
             in_turn = False
         ends.append(place)
-        reach.append(1 if in_turn else 2)
+        reach.append(2 if two and not in_turn else 1)
         before, last = _sent(last, turn if in_turn else soon, takes, 0.0 if in_turn else penalty, held)
         held = 0.0
     return arranged(workload.order, ends, reach)

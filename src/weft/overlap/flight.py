@@ -31,18 +31,17 @@ def fly(
 ) -> float:
     """Fill in when each of ``count`` buckets starts and ends; the last end.
 
-    ``after`` is the bucket that each waits for, or -1; ``starting``, ``per_byte`` and ``least`` are the model's arrays;
+    ``after`` is the bucket up to which each waits, or -1; ``starting``, ``per_byte`` and ``least`` are the model's arrays;
     ``flying`` and ``left`` are room for those on their way and what is left of each, from 1 to 0.
     """
     most = len(starting)
     now, last = 0.0, 0.0
-    up, following, ended = 0, 0, 0
+    up, following, ended, first = 0, 0, 0, 0  # ``first``: of those that have not ended
     for i in range(count):
         end[i] = np.inf
     while ended < count:
         while following < count and up < most and ready[following] <= now:
-            wait = after[following]
-            if wait >= 0 and end[wait] > now:
+            if after[following] >= first:
                 break
             start[following] = now
             flying[up], left[up] = following, 1.0
@@ -75,6 +74,8 @@ def fly(
             else:
                 flying[kept], left[kept] = flying[i], remaining
                 kept += 1
+        while first < count and end[first] <= target:
+            first += 1
         up = kept
         now = target
         last = now
