@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
 def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks: bool) -> list[Measured]:
     import weft.torch as wt
     from weft.planning import Plan
-    from weft.runtime.choosing import tried
+    from weft.runtime.choosing import paced, tried
     from weft.runtime.costs import measured_costs
     from weft.runtime.measuring import measured
     from weft.torch.choice import Choice
@@ -79,18 +79,22 @@ def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks
             )
             plans = [way for _, way in Choice.parse(text).ways]
             best, *others = tried(us, [way for way in plans if isinstance(way, Plan)])
+            best = paced(us, best)
             found.append(measured(us, replace(best.plan, why=_why(best, others)), args.repeat))
     return found
 
 
 def _why(best: Tried, others: list[Tried]) -> str:
     """The plan's own reasons, and what was measured."""
-    if not others:
-        return best.plan.why
     from weft.torch.choice import name_of
 
-    named = [f"{format_seconds(t.seconds)} ({name_of(t.plan)})" for t in (best, *others)]
-    return f"{best.plan.why} Tried on this network: {', '.join(named)}."
+    why = best.plan.why
+    if others:
+        named = [f"{format_seconds(t.seconds)} ({name_of(t.plan)})" for t in (best, *others)]
+        why += f" Tried on this network: {', '.join(named)}."
+    if best.paced:
+        why += " It is faster if connections send a little slower than their links allow, so they do."
+    return why
 
 
 def _network(args: argparse.Namespace, ranks: int) -> Network:

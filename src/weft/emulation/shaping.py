@@ -7,7 +7,7 @@ from dataclasses import dataclass
 MTU = 1500
 _FRAME = MTU + 14
 _LARGEST_PACKET = 65_536
-_PACKET_SECONDS = 0.25e-3
+_PACKET_SECONDS = 0.5e-3
 _BURST_SECONDS = 0.5e-3
 
 

@@ -15,9 +15,14 @@ import torch.distributed as dist
 
 from weft.planning import Plan
 from weft.runtime.communicator import Communicator
+from weft.runtime.pacing import pacing_of
 from weft.runtime.turns import slowest, timed
 
 TURNS = 3
+WORTH_PACING = 0.05
+"""Plans that take fewer seconds are over before queues matter."""
+FASTER = 0.99
+"""A paced plan must take at most that part of the time."""
 BEHIND = 1.2
 """Whatever takes so many times as long as the fastest in a turn is not tried again."""
 
@@ -28,6 +33,8 @@ class Tried:
 
     plan: Plan
     times: tuple[float, ...]
+    paced: bool = False
+    """whether its connections hold back"""
 
     @property
     def seconds(self) -> float:
@@ -54,6 +61,32 @@ def tried(
             break
     found = [Tried(plan, tuple(taken[1:] or taken)) for plan, taken in zip(plans, times, strict=True)]
     return sorted(found, key=lambda one: one.seconds)
+
+
+def paced(
+    communicator: Communicator, best: Tried, group: dist.ProcessGroup | None = None, seconds: float = 20.0
+) -> Tried:
+    """The same plan with its connections held back, if that is faster; it then stays so. Called by all ranks together."""
+    if best.plan.seconds < WORTH_PACING:
+        return best
+    if communicator.pacing is None:
+        communicator.pacing = pacing_of(group)
+    pacing = communicator.pacing
+    if pacing is None:
+        return best
+    times: tuple[list[float], list[float]] = ([], [])
+    begun = time.monotonic()
+    for _ in range(TURNS):
+        pacing.drop(best.plan)
+        times[0].append(_turn(communicator, best.plan, group))
+        pacing.adopt(best.plan)
+        times[1].append(_turn(communicator, best.plan, group))
+        if slowest([time.monotonic() - begun], group)[0] > seconds:
+            break
+    if median(times[1]) <= FASTER * median(times[0]):
+        return Tried(best.plan, tuple(times[1]), True)
+    pacing.drop(best.plan)
+    return Tried(best.plan, tuple(times[0]))
 
 
 def _turn(communicator: Communicator, plan: Plan, group: dist.ProcessGroup | None) -> float:

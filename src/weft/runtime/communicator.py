@@ -25,6 +25,7 @@ from weft.runtime.contribution import Contribution, ReduceOp, check
 from weft.runtime.deadline import PATIENCE, Deadlines, Term
 from weft.runtime.execution import Execution, StoppedError
 from weft.runtime.failure import ALARM, Failure
+from weft.runtime.pacing import Pacing
 from weft.runtime.program import Program, program_of
 from weft.runtime.reports import report_of
 from weft.runtime.roll_call import ROLL, RollCall
@@ -83,6 +84,8 @@ class Communicator:
         self._roll_call = RollCall(transport, lambda: self._launched)
         self._board_answers = True
         self._watch: Watch | None = None
+        self.pacing: Pacing | None = None
+        """for plans that are faster if their connections hold back; set by whoever has tried that"""
         _living.add(self)
 
     def launch(
@@ -172,7 +175,11 @@ class Communicator:
         """An execution that is known to be in flight."""
         key = (program.schedule.digest, contribution.flat.nbytes)
 
+        paced = self.pacing if self.pacing is not None and self.pacing.begin(program.schedule.digest) else None
+
         def ended(execution: Execution, error: Exception | None) -> bool:
+            if paced is not None:
+                paced.end()
             if error is None:
                 try:
                     contribution.settle()

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from weft.errors import ExecutionError, WeftError
 from weft.network import Network
 from weft.planning import Costs, Plan, shortlist
-from weft.runtime.choosing import tried
+from weft.runtime.choosing import paced, tried
 from weft.runtime.communicator import Communicator
 from weft.runtime.costs import measured_costs
 from weft.runtime.probe import probe
@@ -137,15 +137,11 @@ def _planned(network: Network | str, sizes: Sequence[int], costs: Costs) -> str:
 
 def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None) -> Choice:
     """Of the plans for each size the one that is measured to be the fastest."""
-    sizes = dict.fromkeys(size for size, _ in plans.ways)
-    return Choice.of(
-        [
-            tried(us, [way for size, way in plans.ways if size == one and isinstance(way, Plan)], group, MOST_SECONDS)[
-                0
-            ].plan
-            for one in sizes
-        ]
-    )
+    fastest = []
+    for one in dict.fromkeys(size for size, _ in plans.ways):
+        of_this_size = [way for size, way in plans.ways if size == one and isinstance(way, Plan)]
+        fastest.append(paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], group, MOST_SECONDS).plan)
+    return Choice.of(fastest)
 
 
 def _tried(
