@@ -143,6 +143,17 @@ def test_a_bucket_that_comes_after_another_waits_for_its_end() -> None:
     assert launched == [0, 1, 2]
 
 
+def test_a_bucket_that_comes_after_another_waits_for_all_before_that_one_too() -> None:
+    rules = (wt.BucketRule((2,)), wt.BucketRule((1,)), wt.BucketRule((0,), after=1))
+    backward, launched, flights = _begun(wt.Arrangement(rules), _parameters(1, 2, 3))
+    for b in (0, 1, 2):
+        backward.arrive(b, 0)
+    flights[1].land()
+    assert launched == [0, 1]
+    flights[0].land()
+    assert launched == [0, 1, 2]
+
+
 def test_what_is_missing_leaves_as_zeros_and_everything_is_awaited() -> None:
     rules = (wt.BucketRule((1,)), wt.BucketRule((0,), after=0))
     parameters = _parameters(2, 2)

@@ -57,10 +57,14 @@ class Candidate:
 
 @dataclass(slots=True)
 class Goal:
-    """When a race may end before its time: so many schedules have been tried, and the best takes at most so long."""
+    """When a race may end before its time: so many schedules have been tried, and the best takes at most so long.
+
+    Who wants several plans of about the same time, and not only the best, is ``thorough``: fast ones are tried in more segments.
+    """
 
     schedules: int
     seconds: float
+    thorough: bool = False
 
 
 Cut = Callable[[Schedule, int], Schedule]
@@ -107,7 +111,8 @@ class Race:
             if own is None or found.seconds < own.seconds:
                 own = found
             # One step that does not pay may hide one that does, right at the start of a pipeline.
-            if own.seconds <= self.goal.seconds or (not paid and segments > 2 * first):
+            done = own.seconds <= self.goal.seconds and not self.goal.thorough
+            if done or (not paid and segments > 2 * first):
                 break
             segments *= 2
             # Twice the segments take at least twice as long, and other schedules want their turn.

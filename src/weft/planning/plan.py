@@ -108,7 +108,8 @@ def shortlist(
     _compile()
     costs = costs or Costs()
     least = bound(network, nbytes)
-    goal = Goal(count + 1, least.seconds / (GOOD_ENOUGH * costs.efficiency))
+    several = count > 1
+    goal = Goal(len(COLLECTIVES) if several else 2, least.seconds / (GOOD_ENOUGH * costs.efficiency), several)
     entries = sorted(made(network, nbytes, QUICK), key=PROMISE)
     # Making the schedules takes what it takes; the time is for simulating them.
     begun = time.monotonic()

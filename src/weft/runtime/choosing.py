@@ -18,7 +18,7 @@ from weft.runtime.communicator import Communicator
 from weft.runtime.pacing import pacing_of
 from weft.runtime.turns import slowest, timed
 
-TURNS = 3
+TURNS = 5
 WORTH_PACING = 0.05
 """Plans that take fewer seconds are over before queues matter."""
 FASTER = 0.99

@@ -8,7 +8,7 @@ All that is needed is a process group, such as torch.distributed.init_process_gr
 Slurm scripts and ``weft emulate`` set up.
 """
 
-from weft.torch.arrangement import Arrangement, BucketRule
+from weft.overlap.arrangement import Arrangement, BucketRule
 from weft.torch.choice import Choice
 from weft.torch.data_parallel import DataParallel
 from weft.torch.deciding import Decision, Trial

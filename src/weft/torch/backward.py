@@ -27,7 +27,9 @@ class Backward:
         self._flights: list[Flight] = []
         self._missing = [len(bucket.parameters) for bucket in buckets]
         self._arrived = [bytearray(len(bucket.parameters)) for bucket in buckets]
-        self._leaders = {bucket.rule.after for bucket in buckets} - {None}
+        self._last_leader = max((bucket.rule.after for bucket in buckets if bucket.rule.after is not None), default=-1)
+        self._ended = 0
+        """how many buckets have ended of those before which all others have"""
         self._lock = RLock()  # an average that is there at once calls back while it is being launched
         self._error: Exception | None = None
 
@@ -81,11 +83,13 @@ class Backward:
             while self._error is None and len(self._flights) < len(self._buckets):
                 b = len(self._flights)
                 after = self._buckets[b].rule.after
-                if self._missing[b] or (after is not None and not self._flights[after].ended):
+                while self._ended < b and self._flights[self._ended].ended:
+                    self._ended += 1
+                if self._missing[b] or (after is not None and self._ended <= after):
                     return
                 flight = self._launch(self._buckets[b].flat)
                 self._flights.append(flight)
-                if b in self._leaders:
+                if b <= self._last_leader:
                     flight.when_done(self._advance_elsewhere)
 
     def _advance_elsewhere(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from weft.errors import InputError
-from weft.torch.arrangement import BucketRule
+from weft.overlap.arrangement import BucketRule
 
 
 class Bucket:

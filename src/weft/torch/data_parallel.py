@@ -14,9 +14,10 @@ import torch
 import torch.distributed as dist
 
 from weft.errors import InputError
+from weft.overlap.arrangement import Arrangement
 from weft.runtime.contribution import DTYPES
 from weft.torch.alike import agree_on, give_to_all, signature
-from weft.torch.arrangement import BUCKET_BYTES, Arrangement, by_size
+from weft.torch.arrangement import BUCKET_BYTES, by_size
 from weft.torch.choice import BACKEND, Choice, Given, name_of
 from weft.torch.deciding import Decision, decided, network_of
 from weft.torch.flights import PATIENCE, Averaging

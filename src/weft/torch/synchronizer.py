@@ -10,7 +10,7 @@ import torch
 from torch.autograd import Variable
 
 from weft.errors import ExecutionError, InputError
-from weft.torch.arrangement import Arrangement
+from weft.overlap.arrangement import Arrangement
 from weft.torch.backward import Backward
 from weft.torch.buckets import Bucket
 from weft.torch.flights import Averaging
