@@ -39,7 +39,7 @@ class Bed:
 
 
 def test_the_fastest_is_first_and_the_turn_that_connects_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    bed = Bed(monkeypatch, {"slow to connect": [9.0, 1.0, 1.0, 1.0], "slower": [1.0, 1.1, 1.1, 1.1]})
+    bed = Bed(monkeypatch, {"slow to connect": [9.0, *[1.0] * TURNS], "slower": [1.0, *[1.1] * TURNS]})
     assert bed.names() == ["slow to connect", "slower"]
 
 
