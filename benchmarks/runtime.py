@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*", default=[*known, "G"], metavar="LETTER")
     parser.add_argument("--size", default="25MB")
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=11)
     parser.add_argument("--file-only", action="store_true", help="without the runs that plan from a probe")
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []
