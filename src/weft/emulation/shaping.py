@@ -18,7 +18,7 @@ class Shape:
     Packets of up to ``packet`` bytes are handled as one, as network cards do, and a link that was idle lets ``burst`` bytes
     pass at once. Both are half a millisecond of the rate: enough that timers that fire late lose nothing (with a third of that
     burst, eight flows of 400 Mbit/s on two busy cores lost 14%) and that handling packets does not fill the cores (with half
-    of that packet the same flows took 80% of two cores, and now 62%), and little enough that small messages are not free.
+    of that packet the same flows took 86% of two cores, and now 60%), and little enough that small messages are not free.
     """
 
     link: int
