@@ -57,7 +57,7 @@ def results_of(command: list[str]) -> list[dict[str, Any]]:
 
 def row_of(scenario: str, about: str, planned_from: str, result: dict[str, Any]) -> dict[str, Any]:
     row = {"scenario": scenario, "about": about, "planned_from": planned_from} | {
-        key: result[key] for key in ("bytes", "collective", "segments")
+        key: result[key] for key in ("bytes", "collective", "segments", "paced")
     }
     for key in ("weft_seconds", "backend_seconds", "predicted_seconds", "bound_seconds"):
         row[key] = round(result[key], 4)
@@ -92,7 +92,7 @@ def main() -> None:
             for result in results:
                 rows.append(row_of(letter, about, planned_from, result))
                 print(json.dumps(rows[-1]), flush=True)
-    publish("runtime", rows=rows)
+    publish("runtime", turns=args.repeat, rows=rows)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,10 +121,7 @@ class Remembers:
 def test_a_plan_stays_paced_only_if_that_is_measured_to_be_faster(
     monkeypatch: pytest.MonkeyPatch, held_back: float, kept: bool
 ) -> None:
-    class Nobody:
-        pacing = Remembers()
-
-    us: Any = Nobody()
+    us: Any = SimpleNamespace(pacing=Remembers(), transport=SimpleNamespace(keeps_tags_apart=True))
     monkeypatch.setattr(choosing, "_turn", lambda *_: held_back if us.pacing.adopted else 1.0)
     monkeypatch.setattr(choosing, "slowest", lambda *_: [0.0])
     best = paced(us, Tried(plan(), (1.0,)))
@@ -131,3 +129,5 @@ def test_a_plan_stays_paced_only_if_that_is_measured_to_be_faster(
     assert best.times == ((held_back,) if kept else (1.0,)) * TURNS
     small = Tried(plan(0.001), (1.0,))
     assert paced(us, small) is small
+    us.transport.keeps_tags_apart = False
+    assert paced(us, best) is best

@@ -16,6 +16,7 @@ from weft.network import both_ways, dgx1, fat_tree, machines, two_tier
 from weft.ordering import pipelined
 from weft.packing.arborescence import cheapest_tree
 from weft.packing.closure import closure_of
+from weft.packing.cut_bound import cut_bound
 from weft.packing.fair import fair_packings, fair_rates
 from weft.packing.master import KINDS, Formulation
 from weft.packing.pack import Packing, pack, packings
@@ -285,6 +286,14 @@ def test_of_the_forests_for_fair_sharing_one_is_executed_nearly_as_fast_as_it_is
         weft.verify(schedule)
         times.append(weft.simulate(schedule, network, 1e8).seconds)
     assert min(times) < 1.1 * several[0].value * 1e8
+
+
+def test_channels_of_which_nothing_is_known_in_time_are_not_taken_for_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = random_network(4)
+    found = packings(network)
+    assert fair_packings(network, found, (2.0,))
+    monkeypatch.setattr("weft.packing.fair.cut_bound", lambda network, seconds: cut_bound(network, seconds=0.0))
+    assert fair_packings(network, found, (2.0,), seconds=0.5) == []
 
 
 def test_where_no_link_is_shared_every_packing_is_fair() -> None:

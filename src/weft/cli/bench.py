@@ -80,7 +80,7 @@ def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks
             plans = [way for _, way in Choice.parse(text).ways]
             best, *others = tried(us, [way for way in plans if isinstance(way, Plan)])
             best = paced(us, best)
-            found.append(measured(us, replace(best.plan, why=_why(best, others)), args.repeat))
+            found.append(measured(us, replace(best.plan, why=_why(best, others)), args.repeat, paced=best.paced))
     return found
 
 
@@ -163,6 +163,7 @@ def _facts(m: Measured) -> dict[str, Any]:
         "transfers": len(m.plan.schedule),
         "depth": m.plan.schedule.depth,
         "digest": m.plan.digest,
+        "paced": m.paced,
         "why": m.plan.why,
         "weft_times": list(m.weft_times),
         "backend_times": list(m.backend_times),

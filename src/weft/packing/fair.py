@@ -60,8 +60,10 @@ def fair_packings(
     ranked: list[tuple[float, Channels]] = []
     for tries, channels in enumerate(_several(network, found, deadline - seconds / 2)):
         # What could be packed into their rates, without packing it.
-        value = cut_bound(fair_network(network, channels), seconds=seconds / 10).seconds_per_byte
-        ranked = sorted([*ranked, (value, channels)], key=lambda entry: entry[0])[:_SETS]
+        least = cut_bound(fair_network(network, channels), seconds=seconds / 10)
+        if not least.rounds:
+            continue  # not even a first answer in time: nothing is known of these
+        ranked = sorted([*ranked, (least.seconds_per_byte, channels)], key=lambda entry: entry[0])[:_SETS]
         if tries >= _SETS and ranked[0][0] > _HOPELESS * found[0].value:
             return []
         if len(ranked) == _SETS and found[0].value >= _ENOUGH * ranked[-1][0]:

@@ -67,8 +67,8 @@ def paced(
     communicator: Communicator, best: Tried, group: dist.ProcessGroup | None = None, seconds: float = 20.0
 ) -> Tried:
     """The same plan with its connections held back, if that is faster; it then stays so. Called by all ranks together."""
-    if best.plan.seconds < WORTH_PACING:
-        return best
+    if best.plan.seconds < WORTH_PACING or not communicator.transport.keeps_tags_apart:
+        return best  # NCCL's connections are not this process's
     if communicator.pacing is None:
         communicator.pacing = pacing_of(group)
     pacing = communicator.pacing

@@ -175,8 +175,6 @@ class Communicator:
         """An execution that is known to be in flight."""
         key = (program.schedule.digest, contribution.flat.nbytes)
 
-        paced = self.pacing if self.pacing is not None and self.pacing.begin(program.schedule.digest) else None
-
         def ended(execution: Execution, error: Exception | None) -> bool:
             if paced is not None:
                 paced.end()
@@ -198,6 +196,7 @@ class Communicator:
         running = Running(self, execution, number, subject)
         with self._lock:
             self._in_flight[number] = running
+        paced = self.pacing if self.pacing is not None and self.pacing.begin(program.schedule.digest) else None
         return running
 
     def _has_failed(self) -> bool:

@@ -31,6 +31,8 @@ class Measured:
     backend_seconds: float
     weft_times: tuple[float, ...]
     backend_times: tuple[float, ...]
+    paced: bool = False
+    """whether the plan's connections held back"""
 
 
 def measured(
@@ -39,6 +41,8 @@ def measured(
     repeat: int,
     group: dist.ProcessGroup | None = None,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    paced: bool = False,
 ) -> Measured:
     """Time a plan and the backend's own all-reduce, on every rank alike."""
     tensor = torch.zeros(max(1, plan.nbytes // 4))
@@ -56,7 +60,7 @@ def measured(
             if turn >= WARM_UP:
                 taken.append(seconds)
     ours, theirs = (tuple(slowest(taken, group)) for taken in times)
-    return Measured(plan, median(ours), median(theirs), ours, theirs)
+    return Measured(plan, median(ours), median(theirs), ours, theirs, paced)
 
 
 def _compare(communicator: Communicator, plan: Plan, elements: int, group: dist.ProcessGroup | None) -> None:

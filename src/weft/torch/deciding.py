@@ -19,7 +19,7 @@ import torch.distributed as dist
 from weft.errors import ExecutionError, WeftError
 from weft.network import Network
 from weft.planning import Costs, Plan, shortlist
-from weft.runtime.choosing import paced, tried
+from weft.runtime.choosing import Tried, paced, tried
 from weft.runtime.communicator import Communicator
 from weft.runtime.costs import measured_costs
 from weft.runtime.probe import probe
@@ -97,8 +97,11 @@ def decided(
         return Decision(Choice.of(BACKEND), (reason,), (), time.monotonic() - begun)
     plans = Choice.parse(handed)
     plans.check(averaging.ranks)
-    decision = _tried(_fastest(plans, us, group), tensors, averaging, group)
-    return Decision(decision.choice, decision.reasons, decision.trials, time.monotonic() - begun)
+    fastest = _fastest(plans, us, group)
+    decision = _tried(Choice.of([one.plan for one in fastest]), tensors, averaging, group)
+    kept = [way for _, way in decision.choice.ways]
+    held_back = tuple(f"{name_of(one.plan)} is paced" for one in fastest if one.paced and one.plan in kept)
+    return Decision(decision.choice, (*decision.reasons, *held_back), decision.trials, time.monotonic() - begun)
 
 
 def size_classes(sizes: Sequence[int]) -> list[int]:
@@ -135,13 +138,13 @@ def _planned(network: Network | str, sizes: Sequence[int], costs: Costs) -> str:
     return Choice.of(plans).to_text()
 
 
-def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None) -> Choice:
+def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None) -> list[Tried]:
     """Of the plans for each size the one that is measured to be the fastest."""
     fastest = []
     for one in dict.fromkeys(size for size, _ in plans.ways):
         of_this_size = [way for size, way in plans.ways if size == one and isinstance(way, Plan)]
-        fastest.append(paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], group, MOST_SECONDS).plan)
-    return Choice.of(fastest)
+        fastest.append(paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], group, MOST_SECONDS))
+    return fastest
 
 
 def _tried(
