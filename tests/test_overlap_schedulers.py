@@ -50,6 +50,14 @@ def test_every_gradient_is_in_exactly_one_bucket(workload: Workload, model: Comm
         assert step(workload, arrangement, model).seconds >= least_seconds(workload, model) * (1 - 1e-9)
 
 
+def test_sending_beside_a_long_one_is_weighed_with_what_both_lose_by_meeting() -> None:
+    few = gradients((1, 10), (2, 1), (3, 1))
+    # The second would end at 5 ms beside the first, before the third is there at 6 ms, if meeting cost nothing.
+    assert buckets(few, "asc-wfbp", CommunicationModel(1e-3, 1e-9, (1.0, 1.0))) == [(1, None), (1, None), (1, 0)]
+    # It costs both up to 8.2 ms: then waiting for the third is better.
+    assert buckets(few, "asc-wfbp", CommunicationModel(1e-3, 1e-9, (1.0, 2.0))) == [(1, None), (2, None)]
+
+
 def test_merging_waits_for_what_comes_before_starting_would_have_been_paid_again() -> None:
     model = CommunicationModel(1e-3, 1e-9)
     # The second comes 0.5 ms after the first, the third 1.5 ms after it: too long to wait, and not yet sent.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import weft
 from strategies import networks
 from test_packing import NAMED
 from weft import InputError, Network
+from weft.collectives import ring
 from weft.network import full_mesh, two_tier
 from weft.planning import Costs, shortlist
+from weft.planning.candidates import Goal, Race
 
 
 def slower(network: Network, latency: float) -> Network:
@@ -47,6 +50,17 @@ def test_a_plan_has_no_more_segments_than_the_bound_asks_for() -> None:
     plan = weft.plan(NAMED["DGX-1"], 100_000_000)
     assert plan.bound <= 0.995 * plan.seconds
     assert plan.seconds <= plan.bound / 0.99
+
+
+@pytest.mark.parametrize(("thorough", "numbers"), [(False, [1]), (True, [1, 2, 4])])
+def test_what_is_fast_enough_is_tried_in_more_segments_only_for_a_list_of_several(
+    thorough: bool, numbers: list[int]
+) -> None:
+    network = two_tier(2, 2)
+    race = Race(network, 1e6, math.inf, Costs(), Goal(1, math.inf, thorough))
+    race.enter("ring", ring(network), weft.Schedule.sliced)
+    assert [candidate.segments for candidate in race.close] == numbers
+    assert race.reached
 
 
 def test_a_shortlist_has_different_plans_that_are_about_equally_fast_and_begins_with_the_best() -> None:
