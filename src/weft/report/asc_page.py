@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.patches import Patch
 
 from weft.report.findings_page import Picture
 from weft.reproductions.asc import PAPER, Row
@@ -44,6 +45,12 @@ def _draw_steps(panels: list[Axes], rows: list[Row]) -> None:
         axes.set_title(row.name)
         axes.set_xticks(range(len(COLOURS)), [LABELS[name] for name in COLOURS])
     panels[0].set_ylabel("seconds")
+    meanings = [
+        Patch(facecolor="none", edgecolor="black", hatch="///", label="the paper's"),
+        Patch(facecolor="black", label="ours"),
+        Patch(facecolor=COMPUTING, label="computing"),
+    ]
+    panels[0].legend(handles=meanings, loc="upper right", fontsize=8)
 
 
 def _draw_spreads(panels: list[Axes], spreads: list[Spread]) -> None:
@@ -56,9 +63,13 @@ def _draw_spreads(panels: list[Axes], spreads: list[Spread]) -> None:
         axes.bar(
             [p + 0.2 for p in places], [s.asc_wfbp[name] for s in spreads], 0.36, color=COLOURS["asc_wfbp"], label="ASC"
         )
-        axes.axhline(PAPER[name].mg_wfbp, color=COLOURS["mg_wfbp"], linestyle="--", linewidth=1)
-        axes.axhline(PAPER[name].asc_wfbp, color=COLOURS["asc_wfbp"], linestyle="--", linewidth=1)
+        for scheduler in ("mg_wfbp", "asc_wfbp"):
+            stated = f"{LABELS[scheduler]}, the paper's"
+            axes.axhline(
+                getattr(PAPER[name], scheduler), color=COLOURS[scheduler], linestyle="--", linewidth=1, label=stated
+            )
+        axes.set_ylim(0, 1.5 * PAPER[name].mg_wfbp)
         axes.set_title(name)
         axes.set_xticks(places, names, rotation=45, fontsize=8)
     panels[0].set_ylabel("seconds")
-    panels[0].legend(loc="lower right", framealpha=0.9, fontsize=8)
+    panels[0].legend(loc="upper right", ncols=2, fontsize=7)
