@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from weft.collectives import ring
 from weft.network import two_tier
-from weft.planning import Plan
+from weft.planning import Costs, Plan
 from weft.runtime import choosing
-from weft.runtime.choosing import TURNS, tried
+from weft.runtime.choosing import LEAST_MESSAGE, TURNS, Tried, refined, tried
 
 NETWORK = two_tier(2, 2)
 
@@ -53,3 +54,32 @@ def test_when_the_time_is_over_every_plan_has_had_a_turn_that_counts(monkeypatch
     bed = Bed(monkeypatch, {"a": [1.0, 2.0], "b": [2.0, 1.0]}, passed=1e9)
     assert bed.names() == ["b", "a"]
     assert bed.turns == {"a": 2, "b": 2}
+
+
+def refined_segments(monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], nbytes: int = 100_000_000) -> int:
+    """In how many segments a plan ends that takes so long in so many."""
+    monkeypatch.setattr(choosing, "_turn", lambda _, plan, __: seconds[plan.segments])
+    monkeypatch.setattr(choosing, "slowest", lambda numbers, _: list(numbers))
+    schedule = ring(NETWORK)
+    once = Plan(NETWORK, nbytes, schedule.sliced(2), "ring", 2, 1.0, 1.0, "", schedule)
+    found = refined(Mock(pacing=None), Tried(once, (1.0,)), Costs())
+    assert found.plan.digest == schedule.sliced(found.plan.segments).digest
+    assert found.seconds == seconds[found.plan.segments]
+    return found.plan.segments
+
+
+def test_segments_double_as_long_as_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refined_segments(monkeypatch, {2: 1.0, 4: 0.9, 8: 0.8, 16: 0.795, 32: 0.1}) == 8
+
+
+def test_segments_do_not_get_smaller_than_a_message_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    faster_and_faster = {2**k: 2.0**-k for k in range(20)}
+    assert refined_segments(monkeypatch, faster_and_faster, 4 * LEAST_MESSAGE * 8) == 8
+
+
+def test_a_plan_whose_segments_are_not_alike_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = ring(NETWORK)
+    other = Plan(NETWORK, 10**8, schedule.segmented(3), "forest", 2, 1.0, 1.0, "", schedule)
+    best = Tried(other, (1.0,))
+    monkeypatch.setattr(choosing, "slowest", lambda numbers, _: list(numbers))
+    assert refined(Mock(pacing=None), best, Costs()) is best

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
 def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks: bool) -> list[Measured]:
     import weft.torch as wt
     from weft.planning import Plan
-    from weft.runtime.choosing import paced, tried
+    from weft.runtime.choosing import paced, refined, tried
     from weft.runtime.costs import measured_costs
     from weft.runtime.measuring import measured
     from weft.torch.choice import Choice
@@ -79,7 +79,7 @@ def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks
             )
             plans = [way for _, way in Choice.parse(text).ways]
             best, *others = tried(us, [way for way in plans if isinstance(way, Plan)])
-            best = paced(us, best)
+            best = refined(us, paced(us, best), costs)
             found.append(measured(us, replace(best.plan, why=_why(best, others)), args.repeat, paced=best.paced))
     return found
 

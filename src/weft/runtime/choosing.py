@@ -1,28 +1,34 @@
 """Which of several plans is fastest on the network at hand: predictions bring a few of them close, measuring decides.
 
-The plans take turns, so that what else happens on the machines falls on all alike.
+The plans take turns, so that what else happens on the machines falls on all alike. The fastest is then tried with its connections
+held back, and in more segments, which predictions tell less well.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from statistics import median
 
 import torch
 import torch.distributed as dist
 
-from weft.planning import Plan
+from weft.planning import Costs, Plan
+from weft.proof import verify
 from weft.runtime.communicator import Communicator
 from weft.runtime.pacing import pacing_of
 from weft.runtime.turns import slowest, timed
+from weft.simulation import simulate
 
 TURNS = 5
 WORTH_PACING = 0.05
 """Plans that take fewer seconds are over before queues matter."""
 FASTER = 0.99
-"""A paced plan must take at most that part of the time."""
+"""A paced plan, or one in more segments, must take at most that part of the time."""
+LEAST_MESSAGE = 16_384
+"""Chunks are not cut into pieces of fewer bytes."""
 BEHIND = 1.2
 """Whatever takes so many times as long as the fastest in a turn is not tried again."""
 
@@ -74,19 +80,72 @@ def paced(
     pacing = communicator.pacing
     if pacing is None:
         return best
+
+    def free() -> float:
+        pacing.drop(best.plan)
+        return _turn(communicator, best.plan, group)
+
+    def held_back() -> float:
+        pacing.adopt(best.plan)
+        return _turn(communicator, best.plan, group)
+
+    times = _in_turn(free, held_back, group, seconds)
+    if median(times[1]) <= FASTER * median(times[0]):
+        return Tried(best.plan, times[1], True)
+    pacing.drop(best.plan)
+    return Tried(best.plan, times[0])
+
+
+def refined(
+    communicator: Communicator,
+    best: Tried,
+    costs: Costs,
+    group: dist.ProcessGroup | None = None,
+    seconds: float = 20.0,
+) -> Tried:
+    """The same plan in twice the segments, and so on, as long as that is faster. Called by all ranks together."""
+    ends = time.monotonic() + seconds
+    pacing = communicator.pacing if best.paced else None
+    while slowest([time.monotonic() - ends], group)[0] < 0 and (finer := _finer(best.plan, costs)) is not None:
+        if pacing is not None:
+            pacing.adopt(finer)
+        now, then = (partial(_turn, communicator, plan, group) for plan in (best.plan, finer))
+        then()  # makes its program, and all ranks agree on it
+        times = _in_turn(now, then, group, ends - time.monotonic())
+        worse = median(times[1]) > FASTER * median(times[0])
+        if pacing is not None:
+            pacing.drop(finer if worse else best.plan)
+        if worse:
+            return replace(best, times=times[0])
+        best = Tried(finer, times[1], best.paced)
+    return best
+
+
+def _finer(plan: Plan, costs: Costs) -> Plan | None:
+    """In twice the segments; none if its pieces get too small, or if its segments are not all alike."""
+    segments = 2 * plan.segments
+    if plan.whole.sliced(plan.segments).digest != plan.digest:
+        return None
+    schedule = plan.whole.sliced(segments)
+    if plan.nbytes < LEAST_MESSAGE * len(schedule.chunk_weights):
+        return None
+    verify(schedule)
+    predicted = simulate(schedule, plan.network, plan.nbytes, **asdict(costs))
+    return replace(plan, schedule=schedule, segments=segments, seconds=predicted.seconds)
+
+
+def _in_turn(
+    one: Callable[[], float], other: Callable[[], float], group: dist.ProcessGroup | None, seconds: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What the two take, one after the other, in about so many seconds."""
     times: tuple[list[float], list[float]] = ([], [])
     begun = time.monotonic()
     for _ in range(TURNS):
-        pacing.drop(best.plan)
-        times[0].append(_turn(communicator, best.plan, group))
-        pacing.adopt(best.plan)
-        times[1].append(_turn(communicator, best.plan, group))
-        if slowest([time.monotonic() - begun], group)[0] > seconds:
+        times[0].append(one())
+        times[1].append(other())
+        if slowest([time.monotonic() - begun - seconds], group)[0] > 0:
             break
-    if median(times[1]) <= FASTER * median(times[0]):
-        return Tried(best.plan, tuple(times[1]), True)
-    pacing.drop(best.plan)
-    return Tried(best.plan, tuple(times[0]))
+    return tuple(times[0]), tuple(times[1])
 
 
 def _turn(communicator: Communicator, plan: Plan, group: dist.ProcessGroup | None) -> float:

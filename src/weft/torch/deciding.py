@@ -19,7 +19,7 @@ import torch.distributed as dist
 from weft.errors import ExecutionError, WeftError
 from weft.network import Network
 from weft.planning import Costs, Plan, shortlist
-from weft.runtime.choosing import Tried, paced, tried
+from weft.runtime.choosing import Tried, paced, refined, tried
 from weft.runtime.communicator import Communicator
 from weft.runtime.costs import measured_costs
 from weft.runtime.probe import probe
@@ -97,7 +97,7 @@ def decided(
         return Decision(Choice.of(BACKEND), (reason,), (), time.monotonic() - begun)
     plans = Choice.parse(handed)
     plans.check(averaging.ranks)
-    fastest = _fastest(plans, us, group)
+    fastest = _fastest(plans, us, group, costs)
     decision = _tried(Choice.of([one.plan for one in fastest]), tensors, averaging, group)
     kept = [way for _, way in decision.choice.ways]
     held_back = tuple(f"{name_of(one.plan)} is paced" for one in fastest if one.paced and one.plan in kept)
@@ -138,12 +138,13 @@ def _planned(network: Network | str, sizes: Sequence[int], costs: Costs) -> str:
     return Choice.of(plans).to_text()
 
 
-def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None) -> list[Tried]:
+def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None, costs: Costs) -> list[Tried]:
     """Of the plans for each size the one that is measured to be the fastest."""
     fastest = []
     for one in dict.fromkeys(size for size, _ in plans.ways):
         of_this_size = [way for size, way in plans.ways if size == one and isinstance(way, Plan)]
-        fastest.append(paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], group, MOST_SECONDS))
+        best = paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], group, MOST_SECONDS)
+        fastest.append(refined(us, best, costs, group, MOST_SECONDS))
     return fastest
 
 
