@@ -27,6 +27,8 @@ LAYERS = [
     {"simulation"},
     {"planning", "emulation", "probing"},
     {"overlap"},
+    {"groups"},
+    {"strategies"},
     {"runtime"},
     {"torch"},
     {"training"},
