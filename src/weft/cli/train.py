@@ -3,12 +3,15 @@
 weft train examples/digits.toml --workers 4
 torchrun --nproc-per-node 4 --no-python weft train examples/digits.toml
 weft emulate cluster.yaml -- weft train examples/digits.toml
+weft train examples/digits.toml --in-memory --network cluster.yaml --strategy ds-sync
 
 With --workers, so many processes are started on this machine, over loopback. Otherwise it joins the workers that torchrun, weft
 emulate or a Slurm script have started (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), or trains alone. Under Slurm:
 
 srun bash -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID weft train CONFIG --resume'
 with MASTER_ADDR and MASTER_PORT exported.
+
+With --in-memory, all workers of the network are trained in this process, and time is what steps would take on it.
 
 The output folder gets metrics.jsonl, a line for every step, and checkpoint.pt, with which --resume goes on to the same bits.
 Ctrl-C and SIGTERM end the training after a step, with a checkpoint; a second Ctrl-C ends it at once.
@@ -39,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=int, help="start so many on this machine")
     parser.add_argument("--plan", metavar="PLAN", help="auto, backend, the name of a collective, or a plan file")
     parser.add_argument("--network", metavar="FILE", help="plan for this network file instead of measuring")
+    parser.add_argument("--strategy", metavar="NAME", help="bsp, ds-sync, gossip, local-sgd, asp or ssp")
+    parser.add_argument("--in-memory", action="store_true", help="all workers of the network in this process, time simulated")
     parser.add_argument("--epochs", metavar="N", type=int, help="train for so many epochs")
     parser.add_argument("--steps", metavar="N", type=int, help="end after so many steps at the latest")
     parser.add_argument("--seed", metavar="N", type=int, help="of everything that is random")
@@ -56,6 +61,13 @@ def run(args: argparse.Namespace) -> int:
     if args.resume and args.fresh:
         raise InputError("--resume goes on and --fresh starts again: leave one of them out")
     config = config_with(args)
+    if args.in_memory:
+        _check_torch()
+        from weft.cli.train_in_memory import run_in_memory
+
+        return run_in_memory(args, config)
+    if config.strategy.name != "bsp":
+        raise InputError(f"strategy {config.strategy.name} runs in memory alone as yet: add --in-memory")
     check_environment(os.environ)
     if args.workers is not None and not is_launched(os.environ):
         if args.workers < 1:
@@ -70,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 def config_with(args: argparse.Namespace) -> Config:
     """The file's configuration, with what the command line says instead."""
     from weft.training import Config
-    from weft.training.config import plan_mistake
+    from weft.training.config import plan_mistake, strategy_mistake
 
     config = Config.load(args.config)
     for name, least in (("epochs", 1), ("steps", 1), ("seed", 0)):
@@ -89,6 +101,11 @@ def config_with(args: argparse.Namespace) -> Config:
         if not Path(args.network).is_file():
             raise InputError(f"--network: there is no file {args.network}")
         config = replace(config, plan=replace(config.plan, network=str(Path(args.network).absolute())))
+    if args.strategy is not None:
+        problem = strategy_mistake(args.strategy)
+        if problem:
+            raise InputError(f"--strategy: {problem}")
+        config = replace(config, strategy=replace(config.strategy, name=args.strategy.replace("_", "-")))
     if args.output is not None:
         config = replace(config, output=replace(config.output, folder=args.output))
     return config
@@ -97,16 +114,20 @@ def config_with(args: argparse.Namespace) -> Config:
 def _repeated(args: argparse.Namespace) -> list[str]:
     """The command line of a worker."""
     words = ["train", args.config]
-    for name in ("plan", "network", "epochs", "steps", "seed", "output"):
+    for name in ("plan", "network", "strategy", "epochs", "steps", "seed", "output"):
         value = getattr(args, name)
         words += [] if value is None else [f"--{name}={value}"]
     words += [f"--{name}" for name in ("resume", "fresh", "json") if getattr(args, name)]
     return words
 
 
-def _trained(args: argparse.Namespace, config: Config) -> int:
+def _check_torch() -> None:
     if find_spec("torch") is None:
         raise InputError("weft train needs PyTorch: install it with pip install 'weft[train]'")
+
+
+def _trained(args: argparse.Namespace, config: Config) -> int:
+    _check_torch()
     from weft.training import train
 
     if config.plan.plan == "auto" and os.environ.get("RANK") == "0":

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from weft.errors import InputError
 from weft.network.check import closest
-from weft.training.options import DATA, MODELS, Digits, Function, Mlp, Optimizer, at_least
+from weft.training.options import DATA, MODELS, Digits, Function, Mlp, Optimizer, StrategyOptions, at_least
 from weft.training.reading import Reader
 from weft.units import parse_bytes
 
@@ -80,6 +80,7 @@ class Config:
     optimizer: Optimizer = field(default_factory=Optimizer)
     plan: Planning = field(default_factory=Planning)
     output: Output = field(default_factory=Output)
+    strategy: StrategyOptions = field(default_factory=StrategyOptions)
 
     @property
     def folder(self) -> Path:
@@ -123,6 +124,7 @@ def config_of(text: str, source: Path) -> Config:
         reader.read(Optimizer, reader.table(document, "optimizer"), "optimizer"),
         reader.read(Planning, reader.table(document, "plan"), "plan"),
         reader.read(Output, reader.table(document, "output"), "output"),
+        reader.read(StrategyOptions, reader.table(document, "strategy"), "strategy"),
     )
     _check(reader, config)
     reader.raise_mistakes()
@@ -185,8 +187,21 @@ def plan_mistake(name: str, file: Path) -> str | None:
     return f'there is no plan "{name}"{near or "; there are " + ", ".join(known)}, and plan files, which end in .json'
 
 
+def strategy_mistake(name: str) -> str | None:
+    """What is wrong with the name of a strategy, if anything."""
+    from weft.strategies import STRATEGIES
+
+    known = list(STRATEGIES)
+    if name.replace("_", "-") in known:
+        return None
+    return f'there is no strategy "{name}"{closest(name, known) or "; there are " + ", ".join(known)}'
+
+
 def to_json(config: Config) -> str:
     """All that a checkpoint must agree with, as text that can be compared and read."""
     document = dataclasses.asdict(config)
     del document["source"], document["output"], document["training"]["steps"]
+    if config.strategy == StrategyOptions():
+        # Checkpoints from before there were strategies say nothing about them.
+        del document["strategy"]
     return json.dumps(document, sort_keys=True, default=str)

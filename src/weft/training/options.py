@@ -159,3 +159,24 @@ class Optimizer:
     factor: float = field(default=0.1, metadata={"above": 0.0, "most": 1.0})
     warmup_steps: int = at_least(0, 0)
     clip_norm: float | None = above(0.0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyOptions:
+    """How workers agree, and what is assumed about them where they are simulated."""
+
+    name: Literal["bsp", "ds-sync", "gossip", "local-sgd", "asp", "ssp"] = "bsp"
+    every: int = at_least(1, 8)
+    """local-sgd: so many steps between averages"""
+    graph: Literal["exponential", "random"] = "exponential"
+    """gossip: who meets whom"""
+    staleness: int = at_least(0, 3)
+    """ssp: so many steps a worker may be ahead of the slowest"""
+    servers: int = at_least(0, 0)
+    """asp and ssp: so many workers are parameter servers, too; 0: all"""
+    ensemble: float | None = fraction(None)
+    """the factor of the exponential average of parameters; 0: none; left out: 0.99 for ds-sync, none for others"""
+    compute_seconds: float = at_least(0.0, 0.1)
+    """in memory: what a worker computes in a step"""
+    speeds: tuple[float, ...] = field(default=(), metadata={"above": 0.0})
+    """in memory: how fast each worker computes, 1 as a rule; left out: all alike"""
