@@ -31,6 +31,7 @@ from weft.torch.memory import ParameterMemory
 from weft.torch.statistics import Tally, covered
 
 SCRIPT = Path(__file__).parent / "torch_rank.py"
+OVERLAP = Path(__file__).parent / "overlap_rank.py"
 
 
 def _free_port() -> str:
@@ -56,9 +57,9 @@ def _passes(commands: Sequence[tuple[list[str], dict[str, str]]], seconds: float
     assert codes == [0] * len(commands), "\n".join(told)
 
 
-def _ranks(size: int, *names: str, seconds: float = 300) -> None:
+def _ranks(size: int, *names: str, seconds: float = 300, script: Path = SCRIPT) -> None:
     environment = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
-    command = [sys.executable, "-W", "error", str(SCRIPT), ",".join(names)]
+    command = [sys.executable, "-W", "error", str(script), ",".join(names)]
     _passes([(command, environment | {"RANK": str(rank)}) for rank in range(size)], seconds)
 
 
@@ -77,6 +78,26 @@ def test_training_in_all_its_forms_on_two_ranks_under_torchrun() -> None:
 
 def test_a_rank_that_dies_is_named_by_the_backward_pass_of_the_others() -> None:
     _ranks(3, "a_rank_dies")
+
+
+def test_losses_are_those_of_ddp_under_every_scheduler() -> None:
+    _ranks(2, "every_scheduler_has_ddps_losses", script=OVERLAP)
+
+
+def test_any_arrangement_ends_whatever_is_late_on_which_rank() -> None:
+    _ranks(3, "any_arrangement_with_any_delays", script=OVERLAP)
+
+
+def test_steps_that_change_are_tuned_for_again() -> None:
+    _ranks(2, "drift_is_noticed", script=OVERLAP)
+
+
+def test_a_late_optimizer_makes_the_same_steps() -> None:
+    _ranks(2, "late_steps_are_the_same_steps", script=OVERLAP)
+
+
+def test_a_step_is_recorded_and_types_are_kept_apart() -> None:
+    _ranks(2, "a_step_as_a_trace", "gradients_of_two_types", script=OVERLAP)
 
 
 class _Flight:

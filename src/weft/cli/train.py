@@ -41,9 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG", help="a training file, such as examples/digits.toml")
     parser.add_argument("--workers", metavar="N", type=int, help="start so many on this machine")
     parser.add_argument("--plan", metavar="PLAN", help="auto, backend, the name of a collective, or a plan file")
+    parser.add_argument(
+        "--overlap", metavar="NAME",
+        help="which gradients leave together and at once: auto, none, search, asc-wfbp, mg-wfbp, wfbp, fixed-size, one-bucket",
+    )  # fmt: skip
+    parser.add_argument("--trace", metavar="FILE", help="write the last step, as it was and as it was predicted")
     parser.add_argument("--network", metavar="FILE", help="plan for this network file instead of measuring")
     parser.add_argument("--strategy", metavar="NAME", help="bsp, ds-sync, gossip, local-sgd, asp or ssp")
-    parser.add_argument("--in-memory", action="store_true", help="all workers of the network in this process, time simulated")
+    parser.add_argument(
+        "--in-memory", action="store_true", help="all workers of the network in this process, time simulated"
+    )
     parser.add_argument("--epochs", metavar="N", type=int, help="train for so many epochs")
     parser.add_argument("--steps", metavar="N", type=int, help="end after so many steps at the latest")
     parser.add_argument("--seed", metavar="N", type=int, help="of everything that is random")
@@ -82,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 def config_with(args: argparse.Namespace) -> Config:
     """The file's configuration, with what the command line says instead."""
     from weft.training import Config
-    from weft.training.config import plan_mistake, strategy_mistake
+    from weft.training.config import overlap_mistake, plan_mistake, strategy_mistake
 
     config = Config.load(args.config)
     for name, least in (("epochs", 1), ("steps", 1), ("seed", 0)):
@@ -97,6 +104,13 @@ def config_with(args: argparse.Namespace) -> Config:
             raise InputError(f"--plan: {problem}")
         path = str(Path(args.plan).absolute()) if args.plan.endswith(".json") else args.plan
         config = replace(config, plan=replace(config.plan, plan=path))
+    if args.overlap is not None:
+        problem = overlap_mistake(args.overlap)
+        if problem:
+            raise InputError(f"--overlap: {problem}")
+        config = replace(config, plan=replace(config.plan, overlap=args.overlap))
+    if args.trace is not None:
+        config = replace(config, output=replace(config.output, trace=str(Path(args.trace).absolute())))
     if args.network is not None:
         if not Path(args.network).is_file():
             raise InputError(f"--network: there is no file {args.network}")
@@ -114,7 +128,7 @@ def config_with(args: argparse.Namespace) -> Config:
 def _repeated(args: argparse.Namespace) -> list[str]:
     """The command line of a worker."""
     words = ["train", args.config]
-    for name in ("plan", "network", "strategy", "epochs", "steps", "seed", "output"):
+    for name in ("plan", "overlap", "trace", "network", "strategy", "epochs", "steps", "seed", "output"):
         value = getattr(args, name)
         words += [] if value is None else [f"--{name}={value}"]
     words += [f"--{name}" for name in ("resume", "fresh", "json") if getattr(args, name)]
@@ -173,3 +187,5 @@ def print_summary(summary: Summary) -> None:
         print_line(f"               measured and planned in {format_seconds(summary.planning_seconds)}")
     print_line(f"metrics        {summary.metrics}")
     print_line(f"checkpoint     {summary.checkpoint}")
+    if summary.trace:
+        print_line(f"trace          {summary.trace}; weft show draws it")

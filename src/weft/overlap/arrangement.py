@@ -8,8 +8,9 @@ elsewhere, and exchanged between steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from weft.errors import InputError
 
@@ -52,6 +53,29 @@ class Arrangement:
             ended = max(ended, -1 if rule.after is None else rule.after)
             most = max(most, number - ended)
         return most
+
+    def to_json(self) -> list[list[Any]]:
+        """For each bucket its parameters and what it comes after; ``of_json`` is the inverse."""
+        return [[list(rule.parameters), rule.after] for rule in self.buckets]
+
+    @staticmethod
+    def of_json(document: Any) -> Arrangement:
+        try:
+            rules = [(tuple(map(int, places)), None if after is None else int(after)) for places, after in document]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"this is not an arrangement that Weft wrote: {error}") from error
+        return Arrangement(tuple(BucketRule(places, after) for places, after in rules))
+
+    def divided(self, kinds: Sequence[Hashable]) -> Arrangement:
+        """The same with buckets of one kind each: those that mix are divided, and their parts leave together."""
+        rules: list[BucketRule] = []
+        last: list[int] = []
+        for rule in self.buckets:
+            after = None if rule.after is None else last[rule.after]
+            for kind in dict.fromkeys(kinds[place] for place in rule.parameters):
+                rules.append(BucketRule(tuple(p for p in rule.parameters if kinds[p] == kind), after))
+            last.append(len(rules) - 1)
+        return Arrangement(tuple(rules))
 
     def __str__(self) -> str:
         return " ".join(

@@ -25,6 +25,7 @@ from weft.runtime.contribution import Contribution, ReduceOp, check
 from weft.runtime.deadline import PATIENCE, Deadlines, Term
 from weft.runtime.execution import Execution, StoppedError
 from weft.runtime.failure import ALARM, Failure
+from weft.runtime.halves import Half
 from weft.runtime.pacing import Pacing
 from weft.runtime.program import Program, program_of
 from weft.runtime.reports import report_of
@@ -90,7 +91,7 @@ class Communicator:
 
     def launch(
         self,
-        what: Plan | Schedule,
+        what: Plan | Schedule | Half,
         tensor: torch.Tensor,
         op: ReduceOp = "average",
         weights: Sequence[float] | None = None,
@@ -103,9 +104,12 @@ class Communicator:
         """
         schedule = what if isinstance(what, Schedule) else what.schedule
         self._check(tensor, op, weights, schedule, timeout)
-        program = program_of(schedule, self.transport.rank, tensor.numel())
+        proved = what if isinstance(what, Half) else schedule
+        program = program_of(proved, self.transport.rank, tensor.numel())
         key = (schedule.digest, tensor.nbytes)
-        predicted = 0.0 if isinstance(what, Schedule) else what.seconds * max(1.0, tensor.nbytes / what.nbytes)
+        predicted = 0.0
+        if not isinstance(what, Schedule | Half):
+            predicted = what.seconds * max(1.0, tensor.nbytes / what.nbytes)
         term = self.deadlines.term(key, predicted, timeout)
         share = None if weights is None else tuple(map(float, weights))
         subject = subject_of(schedule, tensor, op, share)

@@ -24,6 +24,7 @@ import numpy as np
 from weft.dependencies import Entries, entries
 from weft.errors import InputError
 from weft.proof import verify
+from weft.runtime.halves import Half
 from weft.schedule import COPY, OPS, Longs, Op, Schedule
 
 Ids = tuple[int, ...]
@@ -78,29 +79,31 @@ class Program:
         return f"chunk {first} ({op})" if span == 1 else f"chunks {first}-{first + span - 1} ({op})"
 
 
-@lru_cache(maxsize=8)
-def _proved_entries(schedule: Schedule) -> Entries:
+@lru_cache(maxsize=32)
+def _proved_entries(what: Schedule | Half) -> Entries:
     """What waits for what, of a schedule that has been proved: nothing else is executed."""
-    verify(schedule)
-    return entries(schedule)
+    if isinstance(what, Half):
+        return entries(what.schedule)
+    verify(what)
+    return entries(what)
 
 
-@lru_cache(maxsize=256)
-def program_of(schedule: Schedule, rank: int, elements: int) -> Program:
+@lru_cache(maxsize=4096)
+def program_of(what: Schedule | Half, rank: int, elements: int) -> Program:
     """The program of one rank for tensors of so many elements. Proves the schedule when it first sees it."""
+    schedule = what.schedule if isinstance(what, Half) else what
     if not 0 <= rank < schedule.workers:
         raise InputError(
             f"rank {rank} is not in a schedule of {schedule.workers} workers: plan for as many as there are"
         )
-    return _Compilation(schedule, rank, schedule.boundaries(elements)).program()
+    return _Compilation(schedule, rank, schedule.boundaries(elements), _proved_entries(what)).program()
 
 
 class _Compilation:
     """The messages of one rank, and who reads and writes each of its cells."""
 
-    def __init__(self, schedule: Schedule, rank: int, cuts: Longs) -> None:
-        self.schedule, self.rank, self.cuts = schedule, rank, cuts
-        self.entries = _proved_entries(schedule)
+    def __init__(self, schedule: Schedule, rank: int, cuts: Longs, proved: Entries) -> None:
+        self.schedule, self.rank, self.cuts, self.entries = schedule, rank, cuts, proved
         self.full = np.diff(cuts) > 0
         sizes = cuts[schedule.chunk + schedule.span] - cuts[schedule.chunk]
         self.received = np.flatnonzero((schedule.destination == rank) & (sizes > 0)).tolist()

@@ -13,6 +13,7 @@ from weft.torch.choice import Choice
 from weft.torch.data_parallel import DataParallel
 from weft.torch.deciding import Decision, Trial
 from weft.torch.hook import HookState, comm_hook, noop_hook
+from weft.torch.late import LateOptimizer
 from weft.torch.reducing import all_reduce, communicator, plan
 from weft.torch.statistics import StepStatistics
 
@@ -23,6 +24,7 @@ __all__ = [
     "DataParallel",
     "Decision",
     "HookState",
+    "LateOptimizer",
     "StepStatistics",
     "Trial",
     "all_reduce",

@@ -21,9 +21,13 @@ class Backward:
         buckets: Sequence[Bucket],
         launch: Callable[[torch.Tensor], Flight],
         used: Callable[[int], Sequence[int]],
+        held: bool = False,
     ) -> None:
-        """``used`` says which parameters of a bucket have been used since the last synchronization."""
-        self._buckets, self._launch, self._used = buckets, launch, used
+        """``used`` says which parameters of a bucket have been used since the last synchronization.
+
+        If buckets are ``held``, none leaves before all gradients are there.
+        """
+        self._buckets, self._launch, self._used, self._held = buckets, launch, used, held
         self._flights: list[Flight] = []
         self._missing = [len(bucket.parameters) for bucket in buckets]
         self._arrived = [bytearray(len(bucket.parameters)) for bucket in buckets]
@@ -62,8 +66,15 @@ class Backward:
             self._missing[b] = 0
         return absent
 
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """When each bucket left, and when its average was there, or now."""
+        now = monotonic()
+        return [(flight.begun, flight.ended or now) for flight in self._flights]
+
     def wait(self, tally: Tally) -> None:
         """Launch what is left, and return when all averages are there."""
+        self._held = False
         begun = monotonic()
         for b in range(len(self._buckets)):
             self._advance()
@@ -72,7 +83,7 @@ class Backward:
             self._flights[b].wait()
         ended = monotonic()
         tally.add(
-            ((flight.begun, flight.ended or ended) for flight in self._flights),
+            self.intervals,
             ended - begun,
             sum(flight.bytes_sent for flight in self._flights),
         )
@@ -80,7 +91,7 @@ class Backward:
     def _advance(self) -> None:
         """Launch every bucket that may leave, in order, up to the first that may not."""
         with self._lock:
-            while self._error is None and len(self._flights) < len(self._buckets):
+            while self._error is None and not self._held and len(self._flights) < len(self._buckets):
                 b = len(self._flights)
                 after = self._buckets[b].rule.after
                 while self._ended < b and self._flights[self._ended].ended:

@@ -5,9 +5,10 @@ It takes the place of torch's DistributedDataParallel, in the same training loop
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
@@ -24,11 +25,18 @@ from weft.torch.flights import PATIENCE, Averaging
 from weft.torch.reducing import communicator
 from weft.torch.statistics import StepStatistics
 from weft.torch.synchronizer import Synchronizer, Unused
+from weft.torch.tuning import AUTO, Overlap, Tuning
+from weft.trace import Trace
 from weft.units import format_bytes
 
 if TYPE_CHECKING:
     from weft.network import Network
 
+DEFAULT = "default"
+LADDER = (32_768, 524_288, 8_388_608)
+"""Sizes that are planned for, besides that of all gradients together, while it is open how they are going to be divided."""
+MOST_LINES = 6
+"""about buckets, in a report"""
 JOINING_SECONDS = 600.0
 """How late ranks may be when a model is wrapped, or another plan is taken."""
 
@@ -38,6 +46,11 @@ class DataParallel(torch.nn.Module):
 
     - ``plan``: ``"auto"`` measures and plans when the model is wrapped, and keeps the plan where it is faster than the backend;
       ``"backend"``, a ``Plan`` or several for different sizes, a ``Schedule`` or the path of a plan file are used as they are.
+    - ``overlap``: which gradients leave together, and which buckets at once. ``"auto"`` profiles the first steps, tries what
+      looks best in real ones and keeps the fastest, and does so again when steps change; the name of a scheduler (``"search"``,
+      ``"asc-wfbp"``, ``"mg-wfbp"``, ``"wfbp"``, ``"fixed-size"``, ``"one-bucket"``) profiles and takes what that makes; an
+      ``Arrangement`` is used as it is; ``None`` stands for buckets of ``bucket_bytes``. The default is ``"auto"`` where
+      the plan is and ``bucket_bytes`` is not given, and ``None`` otherwise.
     - ``unused``: with ``"error"`` a parameter that has no part in the loss is an error that names it; with ``"zeros"`` it
       counts as zero on that rank, and keeps its gradient (or none) if no rank used it.
     - ``weights``: one number per rank, such as the sizes of uneven batches, for a weighted average.
@@ -53,7 +66,8 @@ class DataParallel(torch.nn.Module):
         module: torch.nn.Module,
         plan: Given | Literal["auto"] = "auto",
         *,
-        bucket_bytes: int = BUCKET_BYTES,
+        overlap: str | Arrangement | None = DEFAULT,
+        bucket_bytes: int | None = None,
         group: dist.ProcessGroup | None = None,
         unused: Unused = "error",
         weights: Sequence[float] | None = None,
@@ -70,17 +84,30 @@ class DataParallel(torch.nn.Module):
         self._us = communicator(group, named[0][1].device)
         choice = Choice.of(BACKEND if plan == "auto" else plan)
         averaging = Averaging(choice, group, weights, timeout)
-        self._synchronizer = Synchronizer(named, by_size([p for _, p in named], bucket_bytes), averaging, unused)
+        if overlap == DEFAULT:
+            overlap = AUTO if plan == "auto" and bucket_bytes is None else None
+        size = BUCKET_BYTES if bucket_bytes is None else bucket_bytes
+        first = overlap if isinstance(overlap, Arrangement) else by_size([p for _, p in named], size)
+        self._synchronizer = Synchronizer(named, first, averaging, unused)
         self._trained = [(name, parameter, parameter.requires_grad) for name, parameter in module.named_parameters()]
         self._agree_on(
-            f"data-parallel training of {signature(module)}, in {len(self.buckets)} buckets of up to {bucket_bytes} bytes, "
+            f"data-parallel training of {signature(module)}, in {len(self.buckets)} buckets of up to {size} bytes, "
+            f"overlap {overlap}, "
             f"{unused=}, {averaging.weights=}, {broadcast_buffers=}, plan {'auto' if plan == 'auto' else choice.digest}"
         )
         give_to_all([*module.parameters(), *module.buffers()], group, self._seconds)
         self._buffers_are_due = True
+        self._begins: Callable[[], None] = lambda: None
+        self.wait_late = False
+        """for a ``LateOptimizer``: whether averages may arrive in the next forward pass, as soon as buckets are settled"""
         self.decision = Decision(choice, (f"{choice}, as asked for",))
+        self._tuning: Tuning | None = None
+        self._tunes = isinstance(overlap, str) and averaging.ranks > 1
         if plan == "auto":
             self.replan()
+        if isinstance(overlap, str) and averaging.ranks > 1:
+            self._tuning = Tuning(overlap, self._synchronizer, self._us, group, self._agree_on)
+            self._synchronizer.when_passed = self._tuning.passed
 
     @property
     def buckets(self) -> tuple[int, ...]:
@@ -95,10 +122,14 @@ class DataParallel(torch.nn.Module):
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """What the module makes of the inputs."""
         self._synchronizer.check_idle()
+        self._begins()
+        self._synchronizer.late = self.wait_late and self.settled_arrangement is not None
         self._check_still_trained()
         if self.broadcast_buffers and self._buffers_are_due and self._synchronizer.averaging.ranks > 1:
             give_to_all(self.module.buffers(), self._group, self._seconds)
+        begun = monotonic()
         made = self.module(*inputs, **options)
+        self._synchronizer.recorder.forward(begun)
         self._buffers_are_due = torch.is_grad_enabled() and self._synchronizer.enabled
         return made
 
@@ -122,15 +153,72 @@ class DataParallel(torch.nn.Module):
         synchronizer = self._synchronizer
         synchronizer.check_idle()
         flats = [bucket.flat for bucket in synchronizer.buckets]
-        found = decided(flats, synchronizer.averaging, self._group, network_of(network) or self._network)
+        if self._tunes:
+            whole = torch.zeros(sum(flat.numel() for flat in flats), dtype=flats[0].dtype, device=flats[0].device)
+            flats = [whole[: size // whole.element_size()] for size in LADDER if 2 * size < whole.nbytes] + [whole]
+        known = network_of(network) or self._network
+        found = decided(flats, synchronizer.averaging, self._group, known, together=not self._tunes)
         self._switch(found)
         return found
 
     def arrange(self, arrangement: Arrangement) -> None:
-        """Other buckets, from the next backward pass on; all ranks call this between the same two."""
+        """Other buckets, from the next backward pass on, for good; all ranks call this between the same two."""
         arrangement.check(len(self._synchronizer.parameters))
         self._agree_on(f"buckets {arrangement}")
+        self._tuning, self._tunes = None, False
+        self._synchronizer.when_passed, self._synchronizer.held = lambda _: None, False
         self._synchronizer.arrange(arrangement)
+
+    @property
+    def choice(self) -> Choice:
+        """Which plan each size takes now."""
+        return self._synchronizer.averaging.choice
+
+    @property
+    def settled_arrangement(self) -> Arrangement | None:
+        """The arrangement; None while the best one is still being found out."""
+        return self.arrangement if self._tuning is None or self._tuning.settled else None
+
+    @property
+    def overlap(self) -> Overlap | None:
+        """What was found out and decided about buckets; None as long as nothing is, or if nothing had to be."""
+        return None if self._tuning is None else self._tuning.overlap
+
+    def step_trace(self) -> Trace | None:
+        """The last step as it was on this rank, beside the one that was predicted, if one was; None before the first."""
+        us = self._synchronizer
+        if us.recorder.last is None or len(us.recorder.last.flights) != len(us.buckets):
+            return None
+        measured = us.recorder.last.trace(us.names, us.buckets)
+        overlap = self.overlap
+        predicted = overlap.predicted.trace.of_worker("predicted").spans if overlap is not None else ()
+        return Trace(measured.title, tuple(sorted((*measured.spans, *predicted), key=lambda span: span.start)))
+
+    def settle(self, places: Iterable[int] | None = None) -> None:
+        """Return when averages that a ``LateOptimizer`` has not waited for are there, and its step is done; for all, or for some.
+
+        ``places`` are those of parameters in ``trained_parameters``.
+        """
+        self._synchronizer.settle(places)
+
+    @property
+    def trained_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
+        """All whose gradients are averaged, by name."""
+        return list(zip(self._synchronizer.names, self._synchronizer.parameters, strict=True))
+
+    def bucket_parameters(self, b: int) -> list[torch.nn.Parameter]:
+        return self._synchronizer.buckets[b].parameters
+
+    def update_late(self, when_there: Callable[[int, bool], None], begins: Callable[[], None]) -> None:
+        """For a ``LateOptimizer``: what to call when averages are there, and when a forward pass begins."""
+        self._synchronizer.when_there, self._begins = when_there, begins
+        for module in (self, self.module):
+            module.register_state_dict_pre_hook(lambda *_: self.settle())  # type: ignore[no-untyped-call]
+
+    @property
+    def is_late(self) -> bool:
+        """Whether averages of the last backward pass may still be on their way."""
+        return self._synchronizer.is_late
 
     def take_statistics(self) -> StepStatistics:
         """What synchronization has cost since this was last called."""
@@ -138,14 +226,18 @@ class DataParallel(torch.nn.Module):
 
     def report(self) -> str:
         """The buckets, how each is averaged, and why, in words."""
-        choice = self._synchronizer.averaging.choice
+        choice = self.choice
         count = f"{len(self.buckets)} bucket{'s' if len(self.buckets) > 1 else ''}"
         lines = [f"{count} among {self._synchronizer.averaging.ranks} ranks"]
         lines += [
             f"  bucket {number}: {format_bytes(nbytes)}, {name_of(choice.way(nbytes))}"
-            for number, nbytes in enumerate(self.buckets)
+            for number, nbytes in enumerate(self.buckets[:MOST_LINES])
         ]
-        return "\n".join([*lines, *self.decision.reasons])
+        if len(self.buckets) > MOST_LINES:
+            rest = self.buckets[MOST_LINES:]
+            lines.append(f"  {len(rest)} more, of {format_bytes(min(rest))} to {format_bytes(max(rest))}")
+        found = () if self.overlap is None else self.overlap.reasons
+        return "\n".join([*lines, *self.decision.reasons, *found])
 
     def _switch(self, decision: Decision) -> None:
         self._synchronizer.check_idle()
@@ -153,6 +245,8 @@ class DataParallel(torch.nn.Module):
         self._agree_on(f"averages by {decision.choice} {decision.choice.digest}")
         self._synchronizer.averaging.choice = decision.choice
         self.decision = decision
+        if self._tuning is not None:
+            self._tuning.restart()
 
     def _agree_on(self, subject: str) -> None:
         agree_on(self._us, subject, JOINING_SECONDS)

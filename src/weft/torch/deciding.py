@@ -79,9 +79,17 @@ class Decision:
 
 
 def decided(
-    tensors: Sequence[torch.Tensor], averaging: Averaging, group: dist.ProcessGroup | None, network: Network | None
+    tensors: Sequence[torch.Tensor],
+    averaging: Averaging,
+    group: dist.ProcessGroup | None,
+    network: Network | None,
+    *,
+    together: bool = True,
 ) -> Decision:
-    """The decision for buckets of these sizes; the tensors themselves are not touched. Called by all ranks together."""
+    """The decision for buckets of these sizes; the tensors themselves are not touched. Called by all ranks together.
+
+    ``together``: whether they are the buckets of one backward pass, to be tried all at once.
+    """
     begun = time.monotonic()
     if averaging.ranks == 1:
         return Decision(Choice.of(BACKEND), ("there is only one rank",))
@@ -98,7 +106,7 @@ def decided(
     plans = Choice.parse(handed)
     plans.check(averaging.ranks)
     fastest = _fastest(plans, us, group, costs)
-    decision = _tried(Choice.of([one.plan for one in fastest]), tensors, averaging, group)
+    decision = _tried(Choice.of([one.plan for one in fastest]), tensors, averaging, group, together)
     kept = [way for _, way in decision.choice.ways]
     held_back = tuple(f"{name_of(one.plan)} is paced" for one in fastest if one.paced and one.plan in kept)
     return Decision(decision.choice, (*decision.reasons, *held_back), decision.trials, time.monotonic() - begun)
@@ -149,7 +157,11 @@ def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None, c
 
 
 def _tried(
-    plans: Choice, tensors: Sequence[torch.Tensor], averaging: Averaging, group: dist.ProcessGroup | None
+    plans: Choice,
+    tensors: Sequence[torch.Tensor],
+    averaging: Averaging,
+    group: dist.ProcessGroup | None,
+    together: bool,
 ) -> Decision:
     """Each plan against the backend, and then what was kept, for all buckets together."""
     ways: list[tuple[int, Way]] = []
@@ -160,11 +172,11 @@ def _tried(
         trials.append(trial)
         ways.append((size, way if trial.kept else BACKEND))
     choice, reasons = Choice(tuple(ways)), [str(trial) for trial in trials]
-    if any(trial.kept for trial in trials) and len(tensors) > 1:
-        together = _compared(tensors, choice, averaging, group)
-        trials.append(together)
-        reasons.append(f"all {len(tensors)} buckets together, {together}")
-        if not together.kept:
+    if together and any(trial.kept for trial in trials) and len(tensors) > 1:
+        all_of_them = _compared(tensors, choice, averaging, group)
+        trials.append(all_of_them)
+        reasons.append(f"all {len(tensors)} buckets together, {all_of_them}")
+        if not all_of_them.kept:
             choice = Choice.of(BACKEND)
     return Decision(choice, tuple(reasons), tuple(trials))
 

@@ -15,8 +15,9 @@ import torch.distributed as dist
 
 from weft.errors import ExecutionError, InputError
 from weft.runtime.communicator import Running
+from weft.runtime.halves import halves
 from weft.runtime.program import Program
-from weft.torch.choice import Choice
+from weft.torch.choice import Choice, schedule_of
 from weft.torch.reducing import communicator
 
 PATIENCE = 1800.0
@@ -75,6 +76,17 @@ class Averaging:
             return self.launch_on_backend(tensor)
         begun, us = monotonic(), communicator(self._group, tensor.device)
         return _Executed(begun, us.launch(way, tensor, "average", self.weights, self.timeout), tensor.element_size())
+
+    def launch_half(self, tensor: torch.Tensor, second: bool) -> Flight:
+        """One half of an average, the second after the first has ended; where there are no halves, the first is all of it."""
+        way = self.choice.way(tensor.nbytes)
+        both = None if isinstance(way, str) or self.ranks == 1 else halves(schedule_of(way))
+        if both is None:
+            return _Landed() if second else self.launch(tensor)
+        begun, us = monotonic(), communicator(self._group, tensor.device)
+        weights = None if second else self.weights
+        running = us.launch(both[second], tensor, "sum" if second else "average", weights, self.timeout)
+        return _Executed(begun, running, tensor.element_size())
 
     def launch_on_backend(self, tensor: torch.Tensor) -> Flight:
         """The backend's own all-reduce, whatever was chosen."""

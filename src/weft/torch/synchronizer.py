@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
 import torch
@@ -14,6 +14,8 @@ from weft.overlap.arrangement import Arrangement
 from weft.torch.backward import Backward
 from weft.torch.buckets import Bucket
 from weft.torch.flights import Averaging
+from weft.torch.later import Later
+from weft.torch.recording import Recorder, Recording
 from weft.torch.statistics import Tally
 
 Unused = Literal["error", "zeros"]
@@ -33,8 +35,21 @@ class Synchronizer:
         self.parameters = [parameter for _, parameter in named]
         self.averaging, self.tally = averaging, Tally()
         self.enabled = True
+        self.held = False
+        """whether buckets wait for the end of the backward pass, so that computing can be timed undisturbed"""
+        self.recorder = Recorder(len(named))
+        self.when_passed: Callable[[Recording], None] = lambda _: None
+        """called at the end of every synchronized pass, on all ranks alike; it may arrange anew"""
+        self.late = False
+        """whether averages are not awaited at the end of a backward pass, but by whoever needs them"""
+        self.when_there: Callable[[int, bool], None] = lambda *_: None
+        """called when the averages of a bucket are there after a late pass, and whether it was the last"""
         self._unused = unused
         self._backward: Backward | None = None
+        self._later: tuple[Later, list[tuple[int, int]], bytearray] | None = None
+        """the pass whose averages are on their way, with what it lacked and what it used"""
+        self._there = 0
+        """the first of its buckets that are there"""
         self._used = bytearray(len(named))
         """which parameters have had a gradient since the last synchronization"""
         self.arrange(arrangement)
@@ -45,6 +60,7 @@ class Synchronizer:
         """Use these buckets from the next backward pass on. Gradients that were accumulated stay where they are."""
         arrangement.check(len(self.parameters))
         self.check_idle()
+        self.settle()
         self.arrangement = arrangement
         self.buckets = [
             Bucket(rule, self.parameters, with_flags=self._unused == "zeros") for rule in arrangement.buckets
@@ -68,8 +84,14 @@ class Synchronizer:
         if not self.enabled:
             return
         self._check_gradient(place)
+        self.recorder.gradient(place)
         if self._backward is None:
-            self._backward = Backward(self.buckets, self.averaging.launch, self._used_in)
+            self.settle()
+            self._backward = (
+                Later(self.buckets, self.averaging.launch_half, self._used_in)
+                if self.late
+                else Backward(self.buckets, self.averaging.launch, self._used_in, self.held)
+            )
             Variable._execution_engine.queue_callback(self._finish)
         b, k = self._homes[place]
         if not self._backward.arrive(b, k):
@@ -97,16 +119,47 @@ class Synchronizer:
         """At the end of the backward pass, when autograd has nothing left to do."""
         backward = self._backward
         assert backward is not None
+        self.recorder.computed()
         absent = [(b, k) for b in range(len(self.buckets)) for k in backward.complete(b)]
+        used, self._used = self._used, bytearray(len(self.names))
+        if isinstance(backward, Later):
+            backward.leave()
+            self._later, self._there, self._backward = (backward, absent, used), len(self.buckets), None
+            return
         backward.wait(self.tally)
         self._backward = None
-        used, self._used = self._used, bytearray(len(self.names))
+        self._end(backward, absent, used)
+
+    @property
+    def is_late(self) -> bool:
+        return self._later is not None
+
+    def settle(self, places: Iterable[int] | None = None) -> None:
+        """Return when the averages of these parameters are there, or of all, if they are still on their way."""
+        if self._later is None:
+            return
+        later, absent, used = self._later
+        least = 0 if places is None else min((self._homes[place][0] for place in places), default=self._there)
+        while self._there > least:
+            b = self._there - 1
+            later.there(b)
+            self._there = b
+            self.when_there(b, b == 0)
+        if not self._there:
+            self._later = None
+            later.count(self.tally)
+            self._end(later, absent, used)
+
+    def _end(self, backward: Backward, absent: Sequence[tuple[int, int]], used: bytearray) -> None:
+        """All averages are there."""
         for b, k in absent:
             # What nobody used keeps the gradient that it had, if any, as in DistributedDataParallel.
             if self._unused == "error" or float(self.buckets[b].flags[k]) > 0:
                 self.buckets[b].attach(k)
         if self._unused == "error":
             self._check_all_used(used)
+        self.when_passed(self.recorder.end(backward.intervals))
+        self.recorder.restart()
 
     def _check_all_used(self, used: Sequence[int]) -> None:
         """After the average, so that the others are not left waiting: they may have used what we have not."""

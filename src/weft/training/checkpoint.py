@@ -23,7 +23,8 @@ from weft.files import write_atomically
 from weft.training.exchange import gathered
 from weft.training.sampler import Position
 
-VERSION = 1
+VERSION = 2
+_PLAIN = ("elapsed", "config", "plan", "buckets", "model", "optimizer", "ranks")
 FILE = "checkpoint.pt"
 
 
@@ -45,6 +46,8 @@ class Checkpoint:
     elapsed: float
     config: str
     plan: str | None
+    buckets: list[list[Any]] | None
+    """which gradients leave together; None while that is being found out"""
     conditions: Conditions
     model: dict[str, Any]
     optimizer: dict[str, Any]
@@ -52,7 +55,7 @@ class Checkpoint:
     """of every worker: its random numbers, and buffers of the model, which are its own"""
 
     def to_bytes(self) -> bytes:
-        content = {name: getattr(self, name) for name in ("elapsed", "config", "plan", "model", "optimizer", "ranks")}
+        content = {name: getattr(self, name) for name in _PLAIN}
         content |= {"position": asdict(self.position), "conditions": asdict(self.conditions)}
         return _saved({"weft_checkpoint": VERSION, **content})
 
@@ -68,7 +71,7 @@ def checkpoint_of(data: bytes, name: str) -> Checkpoint:
         if version != VERSION:
             raise InputError(f"{name} is a checkpoint of version {version}: this Weft reads version {VERSION}")
         position, conditions = Position(**content["position"]), Conditions(**content["conditions"])
-        rest = {key: content[key] for key in ("elapsed", "config", "plan", "model", "optimizer", "ranks")}
+        rest = {key: content[key] for key in _PLAIN}
         return Checkpoint(position=position, conditions=conditions, **rest)
     except InputError:
         raise

@@ -51,7 +51,10 @@ class Planning:
     plan: str = "auto"
     """auto, backend, the name of a collective, or a plan file"""
     network: str | None = None
+    overlap: str = "auto"
+    """auto, none, or the name of a scheduler; auto stands for none where the plan is not auto"""
     bucket: str = "25MB"
+    """how large buckets are before anything is known about them, and for good without overlap"""
 
     @property
     def bucket_bytes(self) -> int:
@@ -67,6 +70,8 @@ class Output:
     """a checkpoint every so many steps; 0: at the end of epochs alone"""
     checkpoint_epochs: int = at_least(1, 1)
     evaluate_epochs: int = at_least(1, 1)
+    trace: str | None = None
+    """a file for the last step, as it was and as it was predicted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,9 @@ def _check(reader: Reader, config: Config) -> None:
         parse_bytes(config.plan.bucket)
     except InputError as error:
         reader.mistake("plan.bucket", str(error))
+    problem = overlap_mistake(config.plan.overlap)
+    if problem:
+        reader.mistake("plan.overlap", problem)
     problem = plan_mistake(config.plan.plan, config.beside(config.plan.plan))
     if problem:
         reader.mistake("plan.plan", problem)
@@ -185,6 +193,16 @@ def plan_mistake(name: str, file: Path) -> str | None:
         return None
     near = closest(name, known)
     return f'there is no plan "{name}"{near or "; there are " + ", ".join(known)}, and plan files, which end in .json'
+
+
+def overlap_mistake(name: str) -> str | None:
+    """What is wrong with the name of a scheduler, if anything."""
+    from weft.overlap import SCHEDULERS
+
+    known = ["auto", "none", *SCHEDULERS]
+    if name.replace("_", "-") in known:
+        return None
+    return f'there is no scheduler "{name}"{closest(name, known) or "; there are " + ", ".join(known)}'
 
 
 def strategy_mistake(name: str) -> str | None:

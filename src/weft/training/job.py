@@ -46,6 +46,7 @@ def train(config: Config, audience: Audience, resume: bool = False, fresh: bool 
             raise
         if loop.metrics is not None:
             loop.metrics.close()
+            _write_trace(loop)
         return Summary.of(loop, time.monotonic() - begun)
 
 
@@ -77,12 +78,19 @@ def _wrapped(
     module: nn.Module, config: Config, place: Place, checkpoint: Checkpoint | None, told: Audience | None
 ) -> DataParallel:
     """The model with synchronized gradients: by the checkpoint's plan, unless another is asked for now."""
-    before = None
+    before, buckets = None, None
     if checkpoint is not None and "plan" not in differences(checkpoint.config, to_json(config)):
-        before = checkpoint.plan
+        before, buckets = checkpoint.plan, checkpoint.buckets
     if told is not None and before is None and config.plan.plan == "auto" and place.world > 1:
         told.note("planning how to synchronize gradients ...")
-    return synchronized(module, config, place.world, before)
+    return synchronized(module, config, place.world, before, buckets)
+
+
+def _write_trace(loop: Loop) -> None:
+    """The last step of rank 0, where somebody wants it."""
+    trace, name = loop.stepper.model.step_trace(), loop.config.output.trace
+    if name is not None and trace is not None:
+        trace.save(loop.config.beside(name))
 
 
 def _check_folder(folder: Path, place: Place, resume: bool, fresh: bool) -> bool:

@@ -133,11 +133,12 @@ class Loop:
         self._saved = self.position
         model = self.stepper.model.module
         ranks = ranks_state(model, self.place.device)
-        plan = self.stepper.model.decision.choice.to_text()
+        plan, arrangement = self.stepper.model.choice.to_text(), self.stepper.model.settled_arrangement
+        buckets = None if arrangement is None else arrangement.to_json()
         with torch.no_grad(), averaged_buffers(model):
             if self.place.rank == 0:
                 Checkpoint(
-                    self.position, self.elapsed, to_json(self.config), plan, self.conditions,
+                    self.position, self.elapsed, to_json(self.config), plan, buckets, self.conditions,
                     model.state_dict(), self.stepper.optimizer.state_dict(), ranks,
                 ).write(self.config.folder / FILE)  # fmt: skip
         dist.barrier()

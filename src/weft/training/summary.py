@@ -37,6 +37,7 @@ class Summary:
     planning_seconds: float
     metrics: str
     checkpoint: str
+    trace: str | None
 
     @staticmethod
     def of(loop: Loop, seconds: float) -> Summary:
@@ -52,6 +53,7 @@ class Summary:
             bytes_sent=totals.bytes_sent, signal=loop.signal, plan=loop.stepper.model.report(),
             planning_seconds=loop.stepper.model.decision.seconds,
             metrics=str(config.folder / "metrics.jsonl"), checkpoint=str(config.folder / "checkpoint.pt"),
+            trace=config.output.trace,
         )  # fmt: skip
 
     @property

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -13,29 +15,44 @@ from weft.errors import InputError
 from weft.network import Network, full_mesh
 from weft.planning import Plan
 from weft.schedule import Schedule
-from weft.torch import Choice, DataParallel, Decision
+from weft.torch import Arrangement, Choice, DataParallel, Decision
 from weft.training.config import Config
 
 NETWORK = "WEFT_NETWORK"
 """where weft emulate says which network this is"""
 
 
-def synchronized(module: nn.Module, config: Config, world: int, chosen_before: str | None) -> DataParallel:
+def synchronized(
+    module: nn.Module,
+    config: Config,
+    world: int,
+    chosen_before: str | None = None,
+    buckets_before: list[list[Any]] | None = None,
+) -> DataParallel:
     """The model, wrapped. What was chosen before an interruption is taken again, where it is for as many workers.
 
     Running averages of batch normalization are not exchanged in every step: evaluation and checkpoints average them.
     """
+    wrap = partial(DataParallel, module, bucket_bytes=config.plan.bucket_bytes, broadcast_buffers=False)
+    overlap = _overlap(config)
     if chosen_before is not None:
         choice = Choice.parse(chosen_before)
         if all(isinstance(way, str) or workers_of(way) == world for _, way in choice.ways):
-            model = DataParallel(module, choice, bucket_bytes=config.plan.bucket_bytes, broadcast_buffers=False)
+            before = None if buckets_before is None else Arrangement.of_json(buckets_before)
+            model = wrap(choice, overlap=before or overlap)
             model.decision = Decision(choice, (f"{choice}, as before the interruption",))
             return model
     name, network = config.plan.plan, network_of(config, world)
-    bucket_bytes = config.plan.bucket_bytes
     if name in ("auto", "backend"):
-        return DataParallel(module, name, network=network, bucket_bytes=bucket_bytes, broadcast_buffers=False)
-    return DataParallel(module, _given(config, network, world), bucket_bytes=bucket_bytes, broadcast_buffers=False)
+        return wrap(name, network=network, overlap=overlap)
+    return wrap(_given(config, network, world), overlap=overlap)
+
+
+def _overlap(config: Config) -> str | None:
+    name = config.plan.overlap.replace("_", "-")
+    if name == "none" or (name == "auto" and config.plan.plan != "auto"):
+        return None
+    return name
 
 
 def workers_of(way: Plan | Schedule) -> int:

@@ -1,0 +1,160 @@
+"""Training steps of a model with many gradients on emulated racks: overlap="auto" against DistributedDataParallel's buckets.
+
+Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap 400``
+for one of the rates, in Mbit/s. Weft first tunes itself in ordinary training steps. Then it and DistributedDataParallel with
+buckets of several sizes take turns, step by step, on the same batches; beside them runs the same model without any
+synchronization, which shows what part of a step communication is. DistributedDataParallel with its default buckets also
+repeats all of Weft's first steps: the losses must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.publishing import publish
+from benchmarks.scenarios import MBIT
+from weft.network import two_tier
+
+CAPS = (1, 5, 25, 100)
+DEFAULT = "ddp 25 MiB"
+LEAST_STEPS, MOST_STEPS, SETTLED = 40, 150, 10
+TURNS, SKIPPED = 24, 4
+CLOSE = 2e-3
+SEQUENCES = {400: 3, 1000: 1}
+"""of a worker's batch, at so many Mbit/s: so that communication is about half of the step"""
+RANKS, SYMBOLS, LENGTH = 8, 64, 16
+
+
+def measure(rate: int, overlap: str) -> dict[str, Any]:
+    """On every rank."""
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+
+    import weft.torch as wt
+    from weft.training.models.transformer import transformer
+    from weft.training.options import Transformer
+
+    def model() -> nn.Module:
+        torch.manual_seed(0)
+        return transformer((LENGTH,), SYMBOLS, Transformer(width=160, heads=4, layers=10))
+
+    def batch(number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        draw = torch.Generator().manual_seed(RANKS * number + dist.get_rank())
+        text = torch.randint(SYMBOLS, (SEQUENCES[rate], LENGTH + 1), generator=draw)
+        return text[:, :-1], text[:, 1:]
+
+    def stepped(name: str, number: int) -> tuple[float, float]:
+        inputs, targets = batch(number)
+        begun = time.perf_counter()
+        loss = nn.functional.cross_entropy(models[name](inputs).flatten(0, 1), targets.flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizers[name].step()
+        optimizers[name].zero_grad()
+        return time.perf_counter() - begun, float(loss.detach())
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    begun = time.perf_counter()
+    ours = wt.DataParallel(model(), plan="auto", overlap=overlap)
+    planning = time.perf_counter() - begun
+    models: dict[str, nn.Module] = {"weft": ours, "alone": model()}
+    for cap in CAPS:
+        models[f"ddp {cap} MiB"] = DistributedDataParallel(model(), bucket_cap_mb=None if cap == 25 else cap)
+    optimizers = {name: torch.optim.SGD(one.parameters(), 0.01, 0.9) for name, one in models.items()}
+    losses: dict[str, list[float]] = {"weft": [], DEFAULT: []}
+    tuning, settled = time.perf_counter(), 0
+    while (settled < SETTLED and len(losses["weft"]) < MOST_STEPS) or len(losses["weft"]) < LEAST_STEPS:
+        losses["weft"].append(stepped("weft", len(losses["weft"]))[1])
+        settled += ours.overlap is not None
+    tuning = time.perf_counter() - tuning
+    for number in range(len(losses["weft"])):
+        losses[DEFAULT].append(stepped(DEFAULT, number)[1])
+    times: dict[str, list[float]] = {name: [] for name in models}
+    for turn in range(TURNS):
+        for name in models:
+            dist.barrier()
+            times[name].append(stepped(name, MOST_STEPS + turn)[0])
+    table = torch.tensor([times[name] for name in models], dtype=torch.float64)
+    dist.all_reduce(table, dist.ReduceOp.MAX)
+    medians = {name: median(row[SKIPPED:]) for name, row in zip(models, table.tolist(), strict=True)}
+    found = report(medians, losses, ours)
+    found |= {"planning_seconds": round(planning, 1), "tuning_seconds": round(tuning, 1)}
+    if rank_0() and (path := os.environ.get("TRACE")):
+        trace = ours.step_trace()
+        assert trace is not None
+        trace.save(Path(path))
+    dist.barrier()
+    dist.destroy_process_group()
+    return found
+
+
+def report(medians: dict[str, float], losses: dict[str, list[float]], ours: Any) -> dict[str, Any]:
+    apart = max(abs(a - b) for a, b in zip(losses["weft"], losses[DEFAULT], strict=True))
+    assert apart < CLOSE, f"losses differ by {apart}"
+    weft = medians["weft"]
+    ddp = {name: seconds for name, seconds in medians.items() if name.startswith("ddp")}
+    found: dict[str, Any] = {
+        "tensors": sum(1 for _ in ours.parameters()),
+        "bytes": sum(ours.buckets),
+        "seconds": {name: round(seconds, 4) for name, seconds in medians.items()},
+        "communication_share_of_ddp": round(1 - medians["alone"] / ddp[DEFAULT], 3),
+        "faster_than_ddp": round(ddp[DEFAULT] / weft, 3),
+        "faster_than_best_ddp": round(min(ddp.values()) / weft, 3),
+        "losses_differ_by": apart,
+        "tuning_steps": len(losses["weft"]),
+        "report": ours.report().splitlines(),
+    }
+    if ours.overlap is not None:
+        predicted = ours.overlap.proposal.seconds
+        found |= {"predicted_seconds": round(predicted, 4), "measured_over_predicted": round(weft / predicted, 3)}
+    return found
+
+
+def rank_0() -> bool:
+    return os.environ["RANK"] == "0"
+
+
+def emulated(rate: int, overlap: str, trace: Path | None) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.yaml"
+        two_tier(2, 4, rate * MBIT, uplink=rate * MBIT).save(path)
+        worker = [sys.executable, "-m", "benchmarks.overlap", str(rate), "--overlap", overlap, "--worker"]
+        command = [sys.executable, "-m", "weft", "emulate", str(path), "--", *worker]
+        environment = os.environ | ({"TRACE": str(trace.absolute())} if trace is not None else {})
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rates", nargs="*", type=int, default=list(SEQUENCES), metavar="MBIT")
+    parser.add_argument("--overlap", default="auto")
+    parser.add_argument("--trace", type=Path, help="for the last step, of the last rate")
+    parser.add_argument("--worker", action="store_true", help="be one of the workers")
+    args = parser.parse_args()
+    if args.worker:
+        found = measure(args.rates[0], args.overlap)
+        if rank_0():
+            print(json.dumps(found))
+        return
+    rows = []
+    for rate in args.rates:
+        rows.append({"rate": f"{rate} Mbit/s"} | emulated(rate, args.overlap, args.trace))
+        print(json.dumps(rows[-1]), flush=True)
+    publish("overlap", turns=TURNS - SKIPPED, rows=rows)
+
+
+if __name__ == "__main__":
+    main()

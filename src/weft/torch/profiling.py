@@ -1,0 +1,42 @@
+"""The workload of the model at hand, from steps that were recorded: what all ranks agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from weft.overlap import GradientTensor, Workload
+from weft.runtime.turns import slowest
+from weft.torch.recording import Recording
+
+
+def profiled(
+    names: Sequence[str],
+    parameters: Sequence[torch.Tensor],
+    recordings: Sequence[Recording],
+    group: dist.ProcessGroup | None = None,
+) -> Workload:
+    """Medians over the steps, of which the slowest rank's count: an average waits for the last. Called by all ranks together.
+
+    The forward pass is timed as a whole; its parts are taken to be in proportion to those of the backward pass.
+    """
+    own = [
+        median(r.forward_seconds for r in recordings),
+        median(r.between_seconds for r in recordings),
+        *(median(column) for column in zip(*(r.ready for r in recordings), strict=True)),
+    ]
+    forward, update, *ready = slowest(own, group)
+    order = sorted(range(len(names)), key=lambda place: (ready[place], -place))
+    backward = [0.0] * len(names)
+    before = 0.0
+    for place in order:
+        backward[place], before = ready[place] - before, ready[place]
+    share = forward / before if before > 0 else 0.0
+    tensors = tuple(
+        GradientTensor(name, p.numel(), seconds, seconds * share, p.element_size())
+        for name, p, seconds in zip(names, parameters, backward, strict=True)
+    )
+    return Workload("the model", tensors, tuple(order), update)

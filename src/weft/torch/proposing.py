@@ -1,0 +1,74 @@
+"""Proposals: ways to bucket and launch the gradients of a workload, with the step that each is predicted to take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.overlap import SCHEDULERS, Arrangement, CommunicationModel, Workload, fixed_size, step
+
+MEGABYTES = (1, 5, 25, 100)
+"""Sizes of buckets that people try by hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Buckets that a scheduler made; ``way`` is how they are averaged, a name that the models have."""
+
+    scheduler: str
+    way: str
+    arrangement: Arrangement
+    seconds: float
+    """predicted, from one step to the next"""
+
+    def __str__(self) -> str:
+        count = len(self.arrangement.buckets)
+        most = min(count, self.arrangement.together)
+        together = f", up to {most} at once" if most > 1 else ""
+        return f"{self.scheduler}: {count} bucket{'s' * (count > 1)}{together}, by {self.way}"
+
+
+def proposals(
+    workload: Workload,
+    models: Mapping[str, CommunicationModel],
+    kinds: Sequence[Hashable],
+    schedulers: Sequence[str] = tuple(SCHEDULERS),
+) -> list[Proposal]:
+    """What the schedulers make of a workload for each model, the fastest first; each arrangement once a way.
+
+    ``kinds`` are the types of the gradients: what is of different types cannot share a bucket.
+    """
+    found: dict[tuple[str, Arrangement], Proposal] = {}
+    for way, model in models.items():
+        made = [(name, SCHEDULERS[name](workload, model)) for name in schedulers]
+        if "fixed-size" in schedulers:
+            made += [(f"buckets of {size} MiB", fixed_size(workload, model, size << 20)) for size in MEGABYTES]
+        for name, whole in made:
+            arrangement = whole.divided(kinds)
+            seconds = step(workload, arrangement, model).seconds
+            found.setdefault((way, arrangement), Proposal(name, way, arrangement, seconds))
+    return sorted(found.values(), key=lambda one: one.seconds)
+
+
+def shortlist(all_of_them: Sequence[Proposal], count: int, close: float) -> list[Proposal]:
+    """The fastest of each scheduler and way, at most so many, none predicted to take ``close`` times as long as the first.
+
+    The best of every way is there, whatever is predicted for it: ways are what predictions know least about.
+    """
+    least = all_of_them[0].seconds
+    first_of_way = {one.way: one for one in reversed(all_of_them)}
+    chosen = [one for one in all_of_them if one.seconds <= close * least][:count]
+    return chosen + [one for one in first_of_way.values() if one not in chosen]
+
+
+def to_text(some: Sequence[Proposal]) -> str:
+    """For the other ranks; ``parse`` is the inverse."""
+    return json.dumps([[p.scheduler, p.way, p.arrangement.to_json(), p.seconds] for p in some])
+
+
+def parse(text: str) -> list[Proposal]:
+    return [
+        Proposal(scheduler, way, Arrangement.of_json(buckets), float(seconds))
+        for scheduler, way, buckets, seconds in json.loads(text)
+    ]

@@ -1,0 +1,118 @@
+"""What overlapped training is made of, without any ranks: arrangements as data, recordings, proposals."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlap_cases import workloads
+from weft.errors import InputError
+from weft.overlap import SCHEDULERS, Arrangement, BucketRule, CommunicationModel, Workload, shared_link, step
+from weft.torch.buckets import Bucket
+from weft.torch.proposing import parse, proposals, shortlist, to_text
+from weft.torch.recording import Recording
+
+
+@st.composite
+def arrangements(draw: st.DrawFn) -> Arrangement:
+    count = draw(st.integers(1, 12))
+    order = draw(st.permutations(range(count)))
+    cuts = sorted(draw(st.sets(st.integers(1, count - 1)))) if count > 1 else []
+    pieces = [order[a:b] for a, b in zip([0, *cuts], [*cuts, count], strict=True)]
+    rules = []
+    for number, piece in enumerate(pieces):
+        after = draw(st.one_of(st.none(), st.integers(0, number - 1))) if number else None
+        rules.append(BucketRule(tuple(piece), after))
+    return Arrangement(tuple(rules))
+
+
+@given(arrangements())
+def test_an_arrangement_is_read_as_it_was_written(arrangement: Arrangement) -> None:
+    assert Arrangement.of_json(json.loads(json.dumps(arrangement.to_json()))) == arrangement
+
+
+@pytest.mark.parametrize("wrong", [3, [[1, 2]], [[["x"], None]], [[[0], 0]]])
+def test_what_is_not_an_arrangement_is_refused(wrong: object) -> None:
+    with pytest.raises(InputError):
+        Arrangement.of_json(wrong)
+
+
+@given(arrangements(), st.randoms())
+def test_a_divided_arrangement_has_one_kind_a_bucket_and_waits_no_less(
+    arrangement: Arrangement, draw: random.Random
+) -> None:
+    count = sum(len(rule.parameters) for rule in arrangement.buckets)
+    kinds = [draw.choice("ab") for _ in range(count)]
+    divided = arrangement.divided(kinds)
+    divided.check(count)
+    home = {p: number for number, rule in enumerate(arrangement.buckets) for p in rule.parameters}
+    for rule in divided.buckets:
+        assert len({kinds[p] for p in rule.parameters}) == 1
+        before = arrangement.buckets[home[rule.parameters[0]]].after
+        if before is None:
+            assert rule.after is None
+        else:
+            assert rule.after is not None
+            awaited = {home[r.parameters[0]] for r in divided.buckets[: rule.after + 1]}
+            assert awaited == set(range(before + 1))
+
+
+def recording() -> Recording:
+    return Recording(
+        begun=10.0, gradients=[10.9, 10.7, 0.0], forward_begun=10.2, forward_ended=10.5, computed=10.95, ended=11.2,
+        flights=[(10.7, 11.0), (10.9, 11.2)],
+    )  # fmt: skip
+
+
+def test_a_gradient_that_did_not_come_is_there_at_the_end_of_computing() -> None:
+    assert recording().ready == pytest.approx([0.4, 0.2, 0.45])
+
+
+def test_a_recorded_step_has_the_form_of_a_simulated_one() -> None:
+    parameters = [torch.nn.Parameter(torch.zeros(n)) for n in (3, 5, 7)]
+    buckets = [Bucket(rule, parameters, with_flags=False) for rule in (BucketRule((1,)), BucketRule((0, 2)))]
+    trace = recording().trace(["first", "second", "third"], buckets)
+    spans = {span.name: (span.track, round(span.start, 6), round(span.end, 6), span.nbytes) for span in trace.spans}
+    assert spans == {
+        "forward": ("compute", 0.0, 0.3, 0.0),
+        "backward second": ("compute", 0.3, 0.5, 0.0),
+        "backward first": ("compute", 0.5, 0.7, 0.0),
+        "bucket 0: second": ("network 1", 0.5, 0.8, 20.0),
+        "bucket 1: first to third": ("network 2", 0.7, 1.0, 40.0),
+        "update": ("compute", 1.0, 1.2, 0.0),
+    }
+    assert trace.seconds == pytest.approx(recording().seconds)
+
+
+MODELS: dict[str, CommunicationModel] = {"ours": shared_link(1e-3, 1e-8, 4), "the backend": shared_link(5e-3, 5e-8, 4)}
+
+
+@settings(deadline=None)
+@given(workloads(most=6))
+def test_proposals_are_sorted_and_predicted_by_the_step_simulator(workload: Workload) -> None:
+    found = proposals(workload, MODELS, [0] * len(workload.tensors))
+    assert [one.seconds for one in found] == sorted(one.seconds for one in found)
+    for one in found:
+        assert one.seconds == step(workload, one.arrangement, MODELS[one.way]).seconds
+    assert found[0].seconds == min(
+        step(workload, s(workload, m), m).seconds for s in SCHEDULERS.values() for m in MODELS.values()
+    )
+    assert parse(to_text(found)) == found
+
+
+@settings(deadline=None)
+@given(workloads(most=6), st.integers(1, 4))
+def test_a_shortlist_has_the_best_of_every_way(workload: Workload, count: int) -> None:
+    found = proposals(workload, MODELS, [0] * len(workload.tensors))
+    some = shortlist(found, count, 1.25)
+    assert some[0] == found[0]
+    assert {one.way for one in some} == set(MODELS)
+    for way in MODELS:
+        best = next(one for one in found if one.way == way)
+        assert next(one for one in some if one.way == way) == best
+    assert len(some) <= count + len(MODELS) - 1
