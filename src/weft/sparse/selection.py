@@ -1,0 +1,136 @@
+"""The strongest elements: exactly the k of largest magnitude, of equal ones those with the lowest indexes, never a zero.
+
+A sample says above which magnitude a little more than k elements lie. One pass collects those. If there are at least k, the k
+strongest are among them, and choosing among so few is cheap: the sample decides how long it takes, never what comes out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.compiled import compiled_in_place
+from weft.sparse.pairs import NOTHING, Indexes, Pairs, Values
+
+SMALL = 8192
+"""Up to so many elements all are looked at."""
+SAMPLED_PART = 64
+"""Of so many elements one is in the sample ..."""
+LEAST_SAMPLED, MOST_SAMPLED = 4096, 65536
+"""... which has at least and at most so many."""
+CAUTION = 3.0
+"""By how many standard deviations more than k elements are expected above the first threshold."""
+_STRETCH = 1024
+
+
+def strongest(flat: Values, start: int, stop: int, k: int) -> Pairs:
+    """The k strongest elements of ``flat[start:stop]``, fewer if fewer are not zero; none of them may be infinite or NaN."""
+    length = stop - start
+    if k <= 0 or length <= 0:
+        return NOTHING
+    if length > SMALL and k < length // 4:
+        found = _above_sampled(flat, start, stop, k)
+        if found is not None:
+            return strongest_pairs(found, k)[0]
+    part = flat[start:stop]
+    magnitude = np.abs(part)
+    least = np.float32(0) if k >= length else np.partition(magnitude, length - k)[length - k]
+    index = np.flatnonzero(magnitude >= least if least > 0 else magnitude > 0)
+    return strongest_pairs(Pairs((index + start).astype(np.int32), part[index]), k)[0]
+
+
+def strongest_pairs(pairs: Pairs, k: int) -> tuple[Pairs, Pairs]:
+    """The k strongest of these, and the rest."""
+    count = len(pairs)
+    if count <= k:
+        return pairs, NOTHING
+    if k <= 0:
+        return NOTHING, pairs
+    least = np.partition(np.abs(pairs.value), count - k)[count - k]
+    kept = Pairs(np.empty(k, np.int32), np.empty(k, np.float32))
+    rest = Pairs(np.empty(count - k, np.int32), np.empty(count - k, np.float32))
+    _divide(pairs.index, pairs.value, least, kept.index, kept.value, rest.index, rest.value)
+    return kept, rest
+
+
+def elements_above(flat: Values, start: int, stop: int, threshold: float, most: int) -> Pairs | None:
+    """All elements of ``flat[start:stop]`` of at least this magnitude, unless they are more than ``most`` or it is zero."""
+    if not threshold > 0:
+        return None
+    index, value = np.empty(most, np.int32), np.empty(most, np.float32)
+    count = _collect(flat, start, stop, np.float32(threshold), index, value, np.empty(_STRETCH, np.uint8))
+    return Pairs(index[:count], value[:count]) if count <= most else None
+
+
+def _above_sampled(flat: Values, start: int, stop: int, k: int) -> Pairs | None:
+    """All elements above a threshold that a sample suggests, at least k; None if two samples' suggestions fail."""
+    length = stop - start
+    size = min(max(length // SAMPLED_PART, LEAST_SAMPLED), MOST_SAMPLED)
+    sample = np.abs(flat[start : stop : length // size])
+    expected = k * len(sample) / length
+    for caution in (CAUTION, 4 * CAUTION):
+        rank = min(int(expected + caution * np.sqrt(expected) + caution), len(sample) - 1)
+        threshold = np.partition(sample, len(sample) - 1 - rank)[len(sample) - 1 - rank]
+        if not threshold > 0:
+            return None
+        found = elements_above(flat, start, stop, threshold, int(2 * (rank + 1) / len(sample) * length) + 1024)
+        if found is not None and len(found) >= k:
+            return found
+    return None
+
+
+@compiled_in_place
+def _collect(
+    flat: Values, start: int, stop: int, threshold: np.float32, index: Indexes, value: Values, marks: NDArray[np.uint8]
+) -> int:
+    """Put down all elements of at least this magnitude; more than there is room for are counted no further.
+
+    A stretch is marked without any branch, so that the compiler does many at once; then eight marks are looked at at a time.
+    Parts of arrays are indexed from 0 on, which tells it that no index counts from the end.
+    """
+    found = 0
+    whole = flat[start:stop]
+    for at in range(0, len(whole), len(marks)):
+        part = whole[at : at + len(marks)]
+        for i in range(len(part)):
+            marks[i] = abs(part[i]) >= threshold
+        eights = marks[: len(part) & ~7].view(np.uint64)
+        for j in range(len(eights) + 1):
+            if j < len(eights) and not eights[j]:
+                continue
+            for i in range(8 * j, min(8 * j + 8, len(part))):
+                if marks[i]:
+                    if found == len(index):
+                        return found + 1
+                    index[found], value[found] = start + at + i, part[i]
+                    found += 1
+    return found
+
+
+@compiled_in_place
+def _divide(
+    index: Indexes,
+    value: Values,
+    least: np.float32,
+    kept: Indexes,
+    kept_value: Values,
+    rest: Indexes,
+    rest_value: Values,
+) -> None:
+    """The k-th strongest has magnitude ``least``: keep all above, and of those that equal it the first ones."""
+    above = 0
+    for i in range(len(value)):
+        if abs(value[i]) > least:
+            above += 1
+    equal = len(kept) - above
+    a = b = 0
+    for i in range(len(value)):
+        strength = abs(value[i])
+        if strength > least or (strength == least and equal > 0):
+            if strength == least:
+                equal -= 1
+            kept[a], kept_value[a] = index[i], value[i]
+            a += 1
+        else:
+            rest[b], rest_value[b] = index[i], value[i]
+            b += 1
