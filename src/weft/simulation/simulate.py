@@ -69,7 +69,7 @@ def simulate(
         raise InputError(f"an efficiency of {efficiency} is not possible: it must be more than 0 and at most 1")
     conditions = conditions or Conditions()
     pairs, channel_pair, order, starts = _channels(schedule, channel)
-    parts = _reordered(entries(schedule), order)
+    parts = reordered(entries(schedule), order)
     backgrounds = conditions.backgrounds
     routes = network.routes(
         np.concatenate([pairs[0], [network.number(b.source) for b in backgrounds]]).astype(np.int32),
@@ -89,7 +89,7 @@ def simulate(
         sizes = np.maximum(sizes, least[np.repeat(channel_pair, np.diff(starts))])
     work = _work(schedule, network, sizes, parts, sources, latency, starts, order, streams, add_seconds_per_byte)
     events = conditions.events(network, len(channel_pair))
-    record, seconds = _run(
+    record, seconds = run_flows(
         work, events, routes, flow_route, weight, network, len(parts.write_start) - 1, progress, stop
     )
     back = np.empty_like(order)
@@ -167,7 +167,7 @@ def _work(
     )  # fmt: skip
 
 
-def _reordered(parts: Entries, order: np.ndarray) -> Entries:
+def reordered(parts: Entries, order: np.ndarray) -> Entries:
     """The same entries with the transfers numbered in another order."""
     spans = np.diff(parts.start)[order]
     start = np.zeros(len(order) + 1, dtype=np.int64)
@@ -186,7 +186,7 @@ def _reordered(parts: Entries, order: np.ndarray) -> Entries:
     )
 
 
-def _run(
+def run_flows(
     work: Work, events: Disturbances, routes: Routes, flow_route: np.ndarray, weight: np.ndarray, network: Network,
     cell_count: int, progress: Callable[[int, int], None] | None, stop: Callable[[float], bool] | None,
 ) -> tuple[Record, float]:  # fmt: skip

@@ -1,0 +1,98 @@
+"""Ledger: what a worker must remember during a call to know, in the end, what it has left over.
+
+A worker's residual is its gradient plus its old residual, as it was, wherever the result has nothing: others that saw its
+contribution there have dropped it. Where the result has something, the global variant keeps at every worker what this worker
+itself did not send on: then the result and all residuals together are what went in. The partial variant (gTopk, Ok-Topk) gives
+up what was dropped on the way there; the local variant (deep gradient compression) everything that was ever sent.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from weft.compiled import compiled_in_place
+from weft.errors import InputError
+from weft.sparse.pairs import Indexes, Pairs, Values, is_in
+
+Residuals = Literal["global", "partial", "local"]
+
+
+def check_residuals(variant: str) -> None:
+    if variant not in get_args(Residuals):
+        raise InputError(f"residuals {variant!r} are unknown: use {', '.join(get_args(Residuals))}")
+
+
+class Ledger:
+    """``flat`` is gradient and residual at first; what arrives may be added to it; ``settle`` makes it the new residual."""
+
+    def __init__(self, flat: Values, variant: Residuals = "global") -> None:
+        self.flat, self.variant = flat, variant
+        self._added: list[tuple[Indexes, Values]] = []
+        self._sent: list[Pairs] = []
+        self._left: list[tuple[Pairs, float]] = []
+
+    def add(self, pairs: Pairs) -> None:
+        """Add what has arrived to the vector."""
+        before = np.empty(len(pairs), np.float32)
+        _add(self.flat, pairs.index, pairs.value, before)
+        self._added.append((pairs.index, before))
+
+    def send(self, pairs: Pairs) -> None:
+        """These elements of the vector, as rounded, are handed on, or are a part of the result if they get that far."""
+        self._sent.append(pairs)
+
+    def leave(self, pairs: Pairs, share: float) -> None:
+        """These were dropped here and, from the same sum, at others: this worker answers for a share of it."""
+        if len(pairs):
+            self._left.append((pairs, share))
+
+    def settle(self, result: Indexes) -> None:
+        """Turn the vector into the new residual, given where the result has something."""
+        if self.variant == "global":
+            for index, before in reversed(self._added):
+                _restore(self.flat, index, before, result)
+            for pairs in self._sent:
+                _add_common(self.flat, pairs.index, pairs.value, np.float32(-1), result)
+            for pairs, share in self._left:
+                _add_common(self.flat, pairs.index, pairs.value, np.float32(share), result)
+            return
+        for index, before in reversed(self._added):
+            self.flat[index] = before
+        gone = self.delivered(result) if self.variant == "partial" else [pairs.index for pairs in self._sent]
+        for index in gone:
+            self.flat[index] = 0
+
+    def delivered(self, result: Indexes) -> list[Indexes]:
+        """Where what this worker sent has become a part of the result."""
+        return [pairs.index[is_in(pairs.index, result)] for pairs in self._sent]
+
+
+@compiled_in_place
+def _add(flat: Values, index: Indexes, value: Values, before: Values) -> None:
+    for i in range(len(index)):
+        before[i] = flat[index[i]]
+        flat[index[i]] += value[i]
+
+
+@compiled_in_place
+def _restore(flat: Values, index: Indexes, before: Values, result: Indexes) -> None:
+    """Put back, to the bit, what was there before, but for the indexes of the result."""
+    j = np.searchsorted(result, index[0]) if len(index) else 0
+    for i in range(len(index)):
+        while j < len(result) and result[j] < index[i]:
+            j += 1
+        if j == len(result) or result[j] != index[i]:
+            flat[index[i]] = before[i]
+
+
+@compiled_in_place
+def _add_common(flat: Values, index: Indexes, value: Values, factor: np.float32, result: Indexes) -> None:
+    """Add so many times the values, where the result has something."""
+    j = np.searchsorted(result, index[0]) if len(index) else 0
+    for i in range(len(index)):
+        while j < len(result) and result[j] < index[i]:
+            j += 1
+        if j < len(result) and result[j] == index[i]:
+            flat[index[i]] += factor * value[i]
