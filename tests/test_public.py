@@ -26,7 +26,7 @@ LAYERS = [
     {"collectives"},
     {"simulation"},
     {"planning", "emulation", "probing"},
-    {"overlap"},
+    {"overlap", "sparse"},
     {"groups"},
     {"strategies"},
     {"runtime"},

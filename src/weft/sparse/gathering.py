@@ -1,0 +1,101 @@
+"""All-gathers: everybody gets everybody's message. What is passed on is not opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from weft.errors import InputError
+from weft.sparse.rounds import Part, Round
+from weft.sparse.wire import Message, MessageError
+
+Gather = Literal["bruck", "doubling"]
+
+
+def check_gather(name: str) -> None:
+    if name not in get_args(Gather):
+        raise InputError(f"an all-gather by {name!r} is unknown: use {' or '.join(get_args(Gather))}")
+
+
+def bruck(ring: Sequence[int], place: int, item: Message, most: Sequence[int]) -> Part[list[Message]]:
+    """For any number: in round t every place hands what it has, up to 2^t items, to the one 2^t before it.
+
+    ``ring`` has the ranks by place, ``most`` the bytes of the items at most; the result has the items by place.
+    """
+    count, gap = len(ring), 1
+    items = [item]
+    while gap < count:
+        size = min(gap, count - gap)
+        source, target = ring[(place + gap) % count], ring[(place - gap) % count]
+        room = _room(most[(place + gap + i) % count] for i in range(size))
+        arrived = yield Round({target: together(items[:size])}, {source: room})
+        items += apart(arrived[source], size)
+        gap *= 2
+    return [items[(other - place) % count] for other in range(count)]
+
+
+def doubling(ring: Sequence[int], place: int, item: Message, most: Sequence[int]) -> Part[list[Message]]:
+    """By exchanges with partners twice as far in every round.
+
+    That is for powers of two. For other numbers the places beyond the last power hand their items over first and get the
+    result in the end: two rounds more, and the last carries everything. It is what the codes of the rivals do.
+    """
+    count = len(ring)
+    power = 1 << count.bit_length() - 1
+    extra = place + power if place + power < count else place - power if place >= power else None
+    has = {place: item}
+    if place >= power:
+        assert extra is not None
+        arrived = yield Round({ring[extra]: together([item])}, {})
+        arrived = yield Round({}, {ring[extra]: _room(most[p] for p in range(count) if p != place)})
+        has |= dict(zip((p for p in range(count) if p != place), apart(arrived[ring[extra]], count - 1), strict=True))
+        return [has[p] for p in range(count)]
+    if extra is not None:
+        arrived = yield Round({}, {ring[extra]: _room([most[extra]])})
+        has[extra] = apart(arrived[ring[extra]], 1)[0]
+    gap = 1
+    while gap < power:
+        partner = place ^ gap
+        theirs = [p for p in range(count) if p % power // gap == partner // gap]
+        mine = together([has[p] for p in sorted(has)])
+        arrived = yield Round({ring[partner]: mine}, {ring[partner]: _room(most[p] for p in theirs)})
+        has |= dict(zip(theirs, apart(arrived[ring[partner]], len(theirs)), strict=True))
+        gap *= 2
+    if extra is not None:
+        yield Round({ring[extra]: together([has[p] for p in range(count) if p != extra])}, {})
+    return [has[p] for p in range(count)]
+
+
+GATHERS: dict[str, Callable[[Sequence[int], int, Message, Sequence[int]], Part[list[Message]]]] = {
+    "bruck": bruck,
+    "doubling": doubling,
+}
+
+
+def together(items: Sequence[Message]) -> Message:
+    """Several messages as one: their number, their sizes in bytes and in elements, and they themselves."""
+    head = np.array([len(items), *(len(i.data) for i in items), *(i.elements for i in items)], np.uint32)
+    parts = [np.frombuffer(head.tobytes(), np.uint8), *(item.data for item in items)]
+    return Message(np.concatenate(parts), sum(item.elements for item in items))
+
+
+def apart(data: np.ndarray, count: int) -> list[Message]:
+    """The inverse."""
+    at = 4 + 8 * count
+    if len(data) < at or int(np.frombuffer(data[:4].tobytes(), np.uint32)[0]) != count:
+        raise MessageError(f"a message of {len(data)} bytes does not have the {count} parts that were expected")
+    sizes = np.frombuffer(data[4:at].tobytes(), np.uint32).astype(np.int64)
+    if at + sizes[:count].sum() != len(data):
+        raise MessageError(f"a message has {len(data)} bytes, but its head speaks of another number")
+    items = []
+    for size, elements in zip(sizes[:count].tolist(), sizes[count:].tolist(), strict=True):
+        items.append(Message(data[at : at + size], elements))
+        at += size
+    return items
+
+
+def _room(sizes: Iterable[int]) -> int:
+    listed = list(sizes)
+    return 4 + 8 * len(listed) + sum(listed)

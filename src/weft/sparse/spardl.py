@@ -1,0 +1,54 @@
+"""SparDL (Zhao et al. 2024): Spar-Reduce-Scatter inside teams, Spar-All-Gather between them, Bruck's all-gather inside.
+
+Teams are workers with neighbouring ranks. Every worker ends with the same pairs, whatever they were rounded to.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from weft.errors import InputError
+from weft.sparse.blocks import Blocks
+from weft.sparse.gathering import bruck
+from weft.sparse.pairs import Pairs, joined
+from weft.sparse.reduce_scatter import spar_reduce_scatter
+from weft.sparse.rounds import Part
+from weft.sparse.task import Task
+from weft.sparse.team_exchange import bruck_exchange, recursive_exchange
+
+Exchange = Literal["auto", "recursive", "bruck"]
+
+
+def check_teams(workers: int, teams: int, exchange: str = "auto") -> None:
+    given: object = teams
+    if not isinstance(given, int) or given < 1 or workers % given:
+        possible = [str(d) for d in range(1, workers + 1) if workers % d == 0]
+        raise InputError(f"{workers} workers cannot be {teams} teams of one size: use {', '.join(possible)}")
+    if exchange not in get_args(Exchange):
+        raise InputError(f"an exchange {exchange!r} between teams is unknown: use {', '.join(get_args(Exchange))}")
+    if exchange == "recursive" and teams & (teams - 1):
+        raise InputError(f"{teams} teams cannot exchange recursively, only powers of two can: use 'bruck' or 'auto'")
+
+
+def exchanges_recursively(teams: int, exchange: Exchange = "auto") -> bool:
+    """R-SAG where it is possible, unless something else is asked for."""
+    return exchange == "recursive" or (exchange == "auto" and not teams & (teams - 1))
+
+
+def spardl(task: Task, teams: int = 1, exchange: Exchange = "auto") -> Part[Pairs]:
+    """The sum of all workers' vectors at its strongest elements, or nearly."""
+    check_teams(task.workers, teams, exchange)
+    size = task.workers // teams
+    team, place = divmod(task.rank, size)
+    members = range(team * size, (team + 1) * size)
+    blocks = Blocks(task.length, size)
+    span, nominal = blocks.span(place), blocks.nominal
+    mine = yield from spar_reduce_scatter(task, members, place, blocks)
+    if teams > 1:
+        fellows = range(place, task.workers, size)
+        between = recursive_exchange if exchanges_recursively(teams, exchange) else bruck_exchange
+        mine = yield from between(task, fellows, team, mine, span, nominal)
+    spans = blocks.spans(0, size)
+    most = [task.most_bytes([each], task.quota.kept(each, nominal)) for each in spans]
+    items = yield from bruck(members, place, task.message([mine], [span]), most)
+    return joined([task.opened(item.data, [each])[0] for item, each in zip(items, spans, strict=True)])
