@@ -3,6 +3,7 @@
 wt.all_reduce(tensor, plan)                                   # in place, the average of all ranks
 model = wt.DataParallel(model)                                # probes, plans, overlaps
 ddp.register_comm_hook(wt.HookState(plan), wt.comm_hook)      # for those who keep DistributedDataParallel
+ddp.register_comm_hook(wt.SparseState(compression), wt.sparse_hook)   # only the strongest gradients, the rest later
 
 All that is needed is a process group, such as torch.distributed.init_process_group() makes from the environment that torchrun,
 Slurm scripts and ``weft emulate`` set up.
@@ -15,6 +16,7 @@ from weft.torch.deciding import Decision, Trial
 from weft.torch.hook import HookState, comm_hook, noop_hook
 from weft.torch.late import LateOptimizer
 from weft.torch.reducing import all_reduce, communicator, plan
+from weft.torch.sparse import SparseState, SparseStatistics, sparse_all_reduce, sparse_hook
 from weft.torch.statistics import StepStatistics
 
 __all__ = [
@@ -25,6 +27,8 @@ __all__ = [
     "Decision",
     "HookState",
     "LateOptimizer",
+    "SparseState",
+    "SparseStatistics",
     "StepStatistics",
     "Trial",
     "all_reduce",
@@ -32,4 +36,6 @@ __all__ = [
     "communicator",
     "noop_hook",
     "plan",
+    "sparse_all_reduce",
+    "sparse_hook",
 ]
