@@ -3,6 +3,7 @@
 weft reproduce rat                Figures 4 and 5 of RAT (Wan et al. 2020)
 weft reproduce packing            Figures 4 to 7 of near-optimal tree packing (Zhang, Wu and Li 2021); takes some minutes
 weft reproduce asc                Tables III to V and Figure 6 of ASC-WFBP (Shi, Chu and Li 2021)
+weft reproduce ds-sync            Tables III to V of DS-Sync (Wang et al. 2023); with --train the accuracies, too, in hours
 weft reproduce rat -o rat.html    the same as a page with pictures
 """
 
@@ -31,6 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write a page (.html) or the pictures alone (.svg, .png)"
     )
+    group = parser.add_argument_group("ds-sync")
+    group.add_argument("--train", action="store_true", help="train, too, on Fashion-MNIST")
+    group.add_argument("--seeds", metavar="N", type=int, default=5, help="so many trainings of every kind (default 5)")
+    group.add_argument(
+        "--data", metavar="FOLDER", help="Fashion-MNIST's files, if Debian's package has not put them in place"
+    )
     add_json(parser)
 
 
@@ -40,8 +47,10 @@ def run(args: argparse.Namespace) -> None:
     output = Path(args.output) if args.output else None
     if output is not None and output.suffix.lower() not in ENDINGS:
         raise InputError(f"cannot draw {output}: the ending {output.suffix!r} is unknown; use {', '.join(ENDINGS)}")
+    if args.train and args.name != "ds-sync":
+        raise InputError(f"there is nothing to train for {args.name}: leave --train out")
     note_first_run()
-    findings, pictures = REPRODUCTIONS[args.name]()
+    findings, pictures = _ds_sync(args) if args.name == "ds-sync" else REPRODUCTIONS[args.name]()
     if output is not None:
         from weft.report.findings_page import save_findings
 
@@ -106,4 +115,25 @@ def _asc() -> tuple[Findings, Drawn]:
     return asc_findings(found), pictures
 
 
-REPRODUCTIONS: dict[str, Callable[[], tuple[Findings, Drawn]]] = {"rat": _rat, "packing": _packing, "asc": _asc}
+def _ds_sync(args: argparse.Namespace | None = None) -> tuple[Findings, Drawn]:
+    from weft.reproductions.ds_sync_findings import ds_sync_findings, ds_sync_run
+
+    options = (
+        {} if args is None else {"train": args.train, "seeds": args.seeds, "folder": args.data and Path(args.data)}
+    )
+    found = ds_sync_run(progress, **options)
+
+    def pictures() -> list[Picture]:
+        from weft.report.ds_sync_page import ds_sync_pictures
+
+        return ds_sync_pictures(found)
+
+    return ds_sync_findings(found), pictures
+
+
+REPRODUCTIONS: dict[str, Callable[[], tuple[Findings, Drawn]]] = {
+    "rat": _rat,
+    "packing": _packing,
+    "asc": _asc,
+    "ds-sync": _ds_sync,
+}
