@@ -149,8 +149,10 @@ def test_simulated_time_is_rounds_of_latency_and_bytes_at_the_links_rate() -> No
     assert len(set(times.workers)) == 1
     longest = [max(d.nbytes for d in found.deliveries if d.sent_in == turn) for turn in range(6)]
     assert times.seconds == pytest.approx(6 * 2 * latency + sum(longest) / rate, rel=1e-6)
-    with_costs = simulated(found, network, message_seconds=2e-3, efficiency=0.5)
-    assert with_costs.seconds == pytest.approx(6 * 4e-3 + 2 * sum(longest) / rate, rel=1e-6)
+    late = simulated(found, network, wake_seconds=2e-3, efficiency=0.5)
+    assert late.seconds == pytest.approx(6 * 4e-3 + 2 * sum(longest) / rate, rel=1e-6)
+    handled = simulated(found, network, message_seconds=0.1)
+    assert handled.seconds == pytest.approx(6 * (2 * latency + 0.1), rel=1e-6), "every message is small here"
 
 
 def test_a_worker_waits_for_what_it_expects_and_for_nothing_else() -> None:

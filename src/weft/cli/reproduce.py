@@ -4,6 +4,7 @@ weft reproduce rat                Figures 4 and 5 of RAT (Wan et al. 2020)
 weft reproduce packing            Figures 4 to 7 of near-optimal tree packing (Zhang, Wu and Li 2021); takes some minutes
 weft reproduce asc                Tables III to V and Figure 6 of ASC-WFBP (Shi, Chu and Li 2021)
 weft reproduce ds-sync            Tables III to V of DS-Sync (Wang et al. 2023); with --train the accuracies, too, in hours
+weft reproduce spardl             Tables 1 and 3 and Figures 6 and 7 of SparDL (Zhao et al. 2024); takes some minutes
 weft reproduce rat -o rat.html    the same as a page with pictures
 """
 
@@ -131,9 +132,23 @@ def _ds_sync(args: argparse.Namespace | None = None) -> tuple[Findings, Drawn]:
     return ds_sync_findings(found), pictures
 
 
+def _spardl() -> tuple[Findings, Drawn]:
+    from weft.reproductions.spardl_findings import spardl_findings, spardl_run
+
+    found = spardl_run(progress)
+
+    def pictures() -> list[Picture]:
+        from weft.report.spardl_page import spardl_pictures
+
+        return spardl_pictures(found)
+
+    return spardl_findings(found), pictures
+
+
 REPRODUCTIONS: dict[str, Callable[[], tuple[Findings, Drawn]]] = {
     "rat": _rat,
     "packing": _packing,
     "asc": _asc,
     "ds-sync": _ds_sync,
+    "spardl": _spardl,
 }

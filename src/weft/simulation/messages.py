@@ -11,7 +11,7 @@ from weft.schedule import Longs
 from weft.simulation.conditions import Conditions
 from weft.simulation.engine import Work
 from weft.simulation.sharing import Floats
-from weft.simulation.simulate import reordered, run_flows
+from weft.simulation.simulate import reordered, run_flows, slowest_links
 
 
 def simulate_messages(
@@ -22,14 +22,15 @@ def simulate_messages(
     needs: Longs,
     *,
     message_seconds: float = 0.0,
+    wake_seconds: float = 0.0,
     efficiency: float = 1.0,
 ) -> Floats:
     """When each of these messages has arrived, in seconds.
 
     Message i leaves when its source has received the first ``needs[i]`` of the messages to it, in the order in which they are
     listed. Messages from one worker to another travel in the order of the list, one after the other; others share the links.
-    ``message_seconds`` passes with every message on top of its route's latency, ``efficiency`` is the part of the links' rates
-    that is left for data.
+    ``message_seconds`` is what a message takes at least, however small, ``wake_seconds`` what passes besides until its receiver
+    has noticed it, and ``efficiency`` the part of the links' rates that is left for data: as for ``simulate``.
     """
     if not 0 < efficiency <= 1:
         raise InputError(f"an efficiency of {efficiency} is not possible: it must be more than 0 and at most 1")
@@ -40,10 +41,12 @@ def simulate_messages(
     starts = _starts(of, len(pair))
     parts = reordered(_entries(source, destination, needs, workers), order)
     routes = network.routes(sources, destinations)
+    least = message_seconds * slowest_links(network, routes)
+    sizes = np.maximum(nbytes[order] / efficiency, least[of[order]])
     work = Work(
         parts.start, parts.read, parts.written, parts.needs, parts.write_start, parts.writes,
-        nbytes[order] / efficiency, np.zeros(len(order), np.bool_), starts, sources,
-        np.ascontiguousarray(routes.latency + message_seconds), _starts(sources, workers),
+        sizes, np.zeros(len(order), np.bool_), starts, sources,
+        np.ascontiguousarray(routes.latency + wake_seconds), _starts(sources, workers),
         np.argsort(sources, kind="stable").astype(np.int32), 1, True, 0.0,
     )  # fmt: skip
     events = Conditions().events(network, len(pair))

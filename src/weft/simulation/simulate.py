@@ -85,7 +85,7 @@ def simulate(
     streams = channel == "stream"
     sizes = schedule.transfer_bytes(nbytes)[order] / efficiency
     if message_seconds > 0:
-        least = message_seconds * _slowest_links(network, routes)
+        least = message_seconds * slowest_links(network, routes)
         sizes = np.maximum(sizes, least[np.repeat(channel_pair, np.diff(starts))])
     work = _work(schedule, network, sizes, parts, sources, latency, starts, order, streams, add_seconds_per_byte)
     events = conditions.events(network, len(channel_pair))
@@ -140,7 +140,7 @@ def _fixed_draws(source: np.ndarray, destination: np.ndarray) -> np.ndarray:
     return draws
 
 
-def _slowest_links(network: Network, routes: Routes) -> np.ndarray:
+def slowest_links(network: Network, routes: Routes) -> np.ndarray:
     """The bandwidth of the slowest link of every route."""
     slowest: np.ndarray = np.minimum.reduceat(network.graph.bandwidth[routes.links], routes.start[:-1])
     return slowest

@@ -23,8 +23,8 @@ from weft.sparse.topk_dsa import split
 from weft.sparse.wire import Message, Span
 
 EXACT_EVERY, CUT_EVERY = 32, 64
-CORRECTION = 1.01
-"""By how much a threshold moves."""
+CORRECTION, LARGEST_CORRECTION = 0.15, 1.1
+"""The power of the ratio of found to wanted by which a threshold moves, about right for normal tails, and how far at most."""
 TOLERANCE = 2
 """So many times too many, or too few, make a threshold be found anew."""
 BALANCED_ABOVE = 4.0
@@ -71,7 +71,8 @@ def _moved(threshold: float | None, found: int, wanted: int) -> float | None:
     """A little higher if too many were above it, a little lower if too few; nothing if it is too far off."""
     if threshold is None or found > TOLERANCE * wanted or TOLERANCE * found < wanted:
         return None
-    return threshold * CORRECTION if found > wanted else threshold / CORRECTION if found < wanted else threshold
+    factor = (found / wanted) ** CORRECTION if wanted else 1.0
+    return threshold * min(LARGEST_CORRECTION, max(1 / LARGEST_CORRECTION, factor))
 
 
 def _above(pairs: Pairs, threshold: float) -> Pairs:

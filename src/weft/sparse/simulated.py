@@ -28,9 +28,18 @@ class SimulatedTimes:
 
 
 def simulated(
-    conversation: Conversation[Result], network: Network, *, message_seconds: float = 0.0, efficiency: float = 1.0
+    conversation: Conversation[Result],
+    network: Network,
+    *,
+    message_seconds: float = 0.0,
+    wake_seconds: float = 0.0,
+    efficiency: float = 1.0,
 ) -> SimulatedTimes:
-    """A conversation on a network, whose workers are its workers in the order of their ranks."""
+    """A conversation on a network, whose workers are its workers in the order of their ranks.
+
+    ``message_seconds`` is what a message takes at least, ``wake_seconds`` what passes until its receiver has noticed it, and
+    ``efficiency`` the part of the links' rates that is left for data.
+    """
     workers = len(conversation.results)
     if workers != len(network.workers):
         raise InputError(f"{workers} workers talk, but {network.name!r} has {len(network.workers)}")
@@ -49,6 +58,7 @@ def simulated(
         np.array([float(d.nbytes) for d in order]),
         np.array([before[d.source, d.sent_in] for d in order]),
         message_seconds=message_seconds,
+        wake_seconds=wake_seconds,
         efficiency=efficiency,
     )
     finished = np.zeros(workers)
