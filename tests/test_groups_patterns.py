@@ -290,6 +290,15 @@ def test_a_pattern_that_does_not_mix_or_divide_is_refused() -> None:
     assert check_consensus(Fixed((0, 1, 2), [((0, 1), (2,)), ((0,), (1, 2))])).contraction == pytest.approx(0.5)
 
 
+def test_a_pattern_that_repeats_after_very_long_is_followed_until_all_agree() -> None:
+    pattern = divide_and_shuffle(racks(7, 11, 13, 17))
+    assert pattern.period == 17017
+    found = consensus(pattern)
+    assert found.rounds < 1000
+    assert 0 < found.contraction < 1e-10
+    assert 0.5 < found.rate < 1
+
+
 def test_dropping_the_shuffle_is_caught() -> None:
     # Without turns the same workers would represent their racks for ever, and the others would hear nothing of them.
     first = divide_and_shuffle(racks(3, 3)).round(0).groups

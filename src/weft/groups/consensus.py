@@ -18,13 +18,15 @@ from weft.groups.rounds import Floats, Pattern
 MOST_ROUNDS = 4096
 """No more rounds are looked at: some patterns of uneven racks repeat after millions. What all agree on by then, they agree on."""
 CONVERGED = 1e-12
-"""Less disagreement than this is none."""
+"""Less disagreement than this need not be followed any further."""
+EXACT = 1e-15
+"""Less than this is rounding."""
 LEAST_CONTRACTION = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Consensus:
-    """Over so many ``rounds``, disagreement shrinks to ``contraction`` of what it was, or less."""
+    """Over so many ``rounds``, a period or fewer, disagreement shrinks to ``contraction`` of what it was, or less."""
 
     rounds: int
     contraction: float
@@ -50,10 +52,10 @@ def consensus(pattern: Pattern) -> Consensus:
         product = pattern.round(step).mixed(product, place)
         rounds += 1
         if np.abs(product).max() < CONVERGED:
-            # It stays so for the rest of the period.
-            return Consensus(min(pattern.period, MOST_ROUNDS), 0.0)
-    norm = float(np.linalg.norm(product, 2))
-    return Consensus(rounds, norm if norm > CONVERGED else 0.0)
+            break
+    if np.abs(product).max() < EXACT:
+        return Consensus(rounds, 0.0)
+    return Consensus(rounds, float(np.linalg.norm(product, 2)))
 
 
 def mixing_matrix(pattern: Pattern, step: int) -> Floats:
