@@ -13,8 +13,10 @@ import torch
 from torch import nn
 
 from weft.cli import main
+from weft.errors import InputError
 from weft.groups import Round, divide_and_shuffle
 from weft.network import Network, full_mesh, two_tier
+from weft.planning import Plan, plan
 from weft.training import Config, config_of, train
 from weft.training.in_memory import MemoryTraining, memory_training
 from weft.training.in_memory_job import reached, train_in_memory
@@ -197,6 +199,24 @@ def test_time_is_computing_and_simulated_communication() -> None:
         assert (record.communication_seconds > 0) == sends
         assert record.bytes_sent == (6 * nbytes if sends else 0)
     assert records[-1].elapsed == pytest.approx(sum(record.seconds for record in records))
+
+
+def test_a_named_collective_and_a_plan_file_are_what_is_simulated(tmp_path: Path) -> None:
+    made = replace(config(epochs=1), source=tmp_path / "x.toml")
+    plan(NETWORK, 1e4, seconds=0.2).save(tmp_path / "plan.json")
+
+    def first(name: str, job: Config = made) -> StepRecord:
+        return next(memory_training(replace(job, plan=replace(job.plan, plan=name)), NETWORK).records())
+
+    assert first("parameter_server").bytes_sent == first("backend").bytes_sent
+    assert first("parameter_server").seconds > first("backend").seconds
+    sent = Plan.load(tmp_path / "plan.json").schedule.transfer_bytes(4 * 547).sum()
+    assert first("plan.json").bytes_sent == pytest.approx(sent, abs=1)
+    with pytest.raises(InputError, match="ds-sync is not: name a collective"):
+        first("plan.json", replace(made, strategy=replace(made.strategy, name="ds-sync")))
+    plan(full_mesh(3), 1e4, seconds=0.2).save(tmp_path / "plan.json")
+    with pytest.raises(InputError, match="is for 3 workers, of whom 3 take part"):
+        first("plan.json")
 
 
 def test_a_slow_worker_holds_up_everybody_but_asp() -> None:

@@ -59,11 +59,16 @@ class GroupTimes:
     costs: Costs = field(default_factory=Costs)
     collective: str | None = None
     """by name; if left out, the fastest of a few for every group"""
+    given: tuple[Schedule, ...] = ()
+    """schedules that are to be taken for those who take part in them"""
     _schedules: dict[Group, Schedule] = field(default_factory=dict, repr=False)
     _rounds: dict[Round, RoundTime] = field(default_factory=dict, repr=False)
 
     def schedule(self, group: Group) -> Schedule:
         """How a group averages: for the whole network's workers, of whom only the group takes part."""
+        for schedule in self.given:
+            if schedule.participants == group:
+                return schedule
         if group not in self._schedules:
             network = self.network.with_active(self.network.workers[rank] for rank in group)
             names = CANDIDATES if self.collective is None else (self.collective,)

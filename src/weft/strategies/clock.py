@@ -12,6 +12,7 @@ from weft.errors import InputError
 from weft.groups import GroupTimes, Meeting, Round, RoundTime, serving_seconds
 from weft.network import Network
 from weft.planning.costs import Costs
+from weft.schedule import Schedule
 from weft.simulation import Conditions
 from weft.strategies.driving import meetings_of
 from weft.strategies.strategy import Averaging, Serving
@@ -37,6 +38,9 @@ class StepClock:
     """of each worker's computing; if left out, all compute alike"""
     conditions: ConditionsAt = at_rest
     collective: str | None = None
+    """how groups average, by name; if left out, the fastest of a few for every group"""
+    given: tuple[Schedule, ...] = ()
+    """schedules that are to be taken for those who take part in them"""
     costs: Costs = field(default_factory=Costs)
     _times: dict[Conditions | None, GroupTimes] = field(default_factory=dict, repr=False)
 
@@ -77,5 +81,7 @@ class StepClock:
 
     def _at(self, conditions: Conditions | None) -> GroupTimes:
         if conditions not in self._times:
-            self._times[conditions] = GroupTimes(self.network, self.nbytes, conditions, self.costs, self.collective)
+            self._times[conditions] = GroupTimes(
+                self.network, self.nbytes, conditions, self.costs, self.collective, self.given
+            )
         return self._times[conditions]

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 
 import torch
 
+from weft.errors import InputError
 from weft.groups import EVERY
 from weft.network import Network
+from weft.planning import Plan
+from weft.schedule import Schedule
 from weft.strategies import Averaging, Options, Serving, StepClock, Strategy, strategy_of, synchronized_update
 from weft.strategies.clock import ConditionsAt, at_rest
 from weft.training.batches import Batches
@@ -123,9 +126,8 @@ def memory_training(
     sampler = Sampler(len(data.train), config.training.batch, len(ranks), config.training.seed)
     strategy = strategy_of(options.name, network, strategy_options(options, config.training.seed))
     nbytes = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    clock = StepClock(
-        network, nbytes, options.compute_seconds, options.speeds, conditions, _collective(config, strategy)
-    )
+    collective, given = _schedules(config, strategy, network)
+    clock = StepClock(network, nbytes, options.compute_seconds, options.speeds, conditions, collective, given)
     return MemoryTraining(
         config, network, strategy, clock, Batches(data, sampler, config.training, device),
         Replicas(model, ranks, config.optimizer), Judge(model, data, device), evaluate_steps,
@@ -136,9 +138,22 @@ def strategy_options(options: StrategyOptions, seed: int) -> Options:
     return Options(options.every, options.graph, seed, options.staleness, options.servers or None, options.ensemble)
 
 
-def _collective(config: Config, strategy: Strategy) -> str | None:
-    """How all workers reduce gradients in BSP: as the file says; the backend's way is a ring in rank order."""
+def _schedules(config: Config, strategy: Strategy, network: Network) -> tuple[str | None, tuple[Schedule, ...]]:
+    """How groups average: the name of a collective, or None for the fastest; and the schedule of a plan file.
+
+    The backend's way is a ring in rank order.
+    """
     name = config.plan.plan.replace("_", "-")
-    if strategy.name != "bsp" or name == "auto" or name.endswith(".json"):
-        return None
-    return "ring" if name == "backend" else name
+    if not name.endswith(".json"):
+        return {"auto": None, "backend": "ring"}.get(name, name), ()
+    if strategy.name not in ("bsp", "local-sgd"):
+        raise InputError(
+            f"plan.plan: a plan file is for all workers, and {strategy.name} is not: name a collective, or auto"
+        )
+    schedule = Plan.load(config.beside(config.plan.plan)).schedule
+    if schedule.workers != len(network.workers) or schedule.participants != network.active:
+        raise InputError(
+            f"plan.plan: {config.plan.plan} is for {schedule.workers} workers, of whom {len(schedule.participants)} take part; "
+            f"{network.name!r} has {len(network.workers)}, of whom {len(network.active)} do"
+        )
+    return None, (schedule,)
