@@ -78,7 +78,9 @@ def start_worker(
                 stdin=subprocess.DEVNULL,
                 stdout=None if rank == 0 else end,
                 stderr=end,
-                start_new_session=True,
+                # Not a session of its own: Linux shares processors among sessions first, and a thread that is to answer
+                # the network would wait for the turn of its worker instead of its own. Hosts do not have that.
+                process_group=0,
             )
     finally:
         os.close(end)
