@@ -29,7 +29,7 @@ DEFAULT = "ddp 25 MiB"
 LEAST_STEPS, MOST_STEPS, SETTLED = 40, 150, 10
 TURNS, SKIPPED = 24, 4
 CLOSE = 2e-3
-SEQUENCES = {400: 3, 1000: 1}
+SEQUENCES = {400: 16, 1000: 7}
 """of a worker's batch, at so many Mbit/s: so that communication is about half of the step"""
 RANKS, SYMBOLS, LENGTH = 8, 64, 16
 

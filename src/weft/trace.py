@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,6 @@ class Trace:
     @property
     def seconds(self) -> float:
         return max((span.end for span in self.spans), default=0.0)
-
-    def of_worker(self, name: str) -> Trace:
-        """The same as that of a worker of this name."""
-        return Trace(self.title, tuple(replace(span, worker=name) for span in self.spans))
 
     def to_json(self) -> str:
         """The Trace Event format: a worker is a process, a track a thread, times in microseconds."""

@@ -63,8 +63,14 @@ def _region_lines(network: Network, tree: RegionTree, depth: int, most: int = 24
         yield f"{'  ' * depth}... and {len(tree.regions) - most} more"
 
 
+MARKS = {"copy": "=", "forward": ">", "backward": "<", "bucket": "~", "update": "u"}
+MEANINGS = {
+    "+": "sends to be added", "=": "sends copies", ">": "forward", "<": "backward", "~": "buckets on their way", "u": "update",
+}  # fmt: skip
+
+
 def timeline_lines(trace: Trace, width: int, most: int = 32) -> Iterator[str]:
-    """One line per worker: when it sends to be added (+), when copies (=), when both (#)."""
+    """One line per worker, with a mark for what it does at every moment, and # where it does several things."""
     workers = list(dict.fromkeys(span.worker for span in sorted(trace.spans, key=lambda span: span.worker)))
     whole = trace.seconds or 1.0
     label = max((len(worker) for worker in workers), default=0)
@@ -73,7 +79,7 @@ def timeline_lines(trace: Trace, width: int, most: int = 32) -> Iterator[str]:
         cells = [" "] * columns
         for span in trace.spans:
             if span.worker == worker:
-                mark = "=" if span.category == "copy" else "+"
+                mark = MARKS.get(span.category, "+")
                 first = min(columns - 1, int(span.start / whole * columns))
                 last = max(first + 1, min(columns, round(span.end / whole * columns)))
                 for i in range(first, last):
@@ -81,6 +87,7 @@ def timeline_lines(trace: Trace, width: int, most: int = 32) -> Iterator[str]:
         yield f"{worker.rjust(label)} |{''.join(cells)}|"
     if workers:
         yield f"{' ' * label}  0{format_seconds(trace.seconds).rjust(columns - 1)}"
-        yield "+ sends to be added   = sends copies   # both"
+        found = {MARKS.get(span.category, "+") for span in trace.spans}
+        yield "   ".join([*(f"{mark} {MEANINGS[mark]}" for mark in MEANINGS if mark in found), "# several of these"])
     if len(workers) > most:
         yield f"... and {len(workers) - most} more workers"

@@ -41,7 +41,7 @@ _EDGE, _TITLE, _LEGEND, _AXIS = 0.15, 0.42, 0.3, 0.42
 _BAR, _LEAST_LANE, _BETWEEN = 0.15, 0.17, 0.06
 _MOST_HEIGHT = 11.0
 _MOST_TEXTS = 400
-_BAR_TEXT, _TEXT_HEIGHT, _THIN = 6.0, 0.12, 0.05
+_BAR_TEXT, _TEXT_HEIGHT, _THIN, _BORDER = 6.0, 0.12, 0.05, 0.3
 _MORE_COLOURS = ("#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -136,6 +136,7 @@ def _draw_bars(
     unit = _unit(_period(lanes)[1])[0]
     scale = _CHART / (time.get_xlim()[1] - time.get_xlim()[0])
     bars: dict[str, list[Floats]] = {kind: [] for kind in colours}
+    borders: dict[str, list[float]] = {kind: [] for kind in colours}
     texts: list[tuple[tuple[float, float], str]] = []
     for lane, top in zip(lanes, tops, strict=True):
         thick = _lane_height(lane, bar) / lane.sublanes
@@ -143,12 +144,14 @@ def _draw_bars(
             high = chart - top - place * thick
             start, end = span.start / unit, span.end / unit
             bars[span.category].append(_rectangle(start, end, high - (0.94 if thick > _THIN else 1.0) * thick, high))
+            # A border around every one of many short spans would leave nothing of them to be seen.
+            borders[span.category].append(_BORDER if bar > _THIN and (end - start) * scale > _THIN else 0.0)
             text = _bar_text(span, (end - start) * scale) if thick > _TEXT_HEIGHT else ""
             if text:
                 texts.append((((start + end) / 2, high - thick / 2), text))
     for kind, corners in bars.items():
         bordered = PolyCollection(corners, facecolors=colours[kind], edgecolors=PAPER, zorder=3)
-        bordered.set_linewidth(0.3 if bar > _THIN else 0.0)
+        bordered.set_linewidth(borders[kind])
         bordered.set_antialiased(bar > _THIN)
         time.add_collection(bordered, autolim=False)
     if sum(map(len, bars.values())) / 2 <= len(texts) <= _MOST_TEXTS:

@@ -22,6 +22,7 @@ from weft.torch.arrangement import BUCKET_BYTES, by_size
 from weft.torch.choice import BACKEND, Choice, Given, name_of
 from weft.torch.deciding import Decision, decided, network_of
 from weft.torch.flights import PATIENCE, Averaging
+from weft.torch.recording import side_by_side
 from weft.torch.reducing import communicator
 from weft.torch.statistics import StepStatistics
 from weft.torch.synchronizer import Synchronizer, Unused
@@ -189,10 +190,10 @@ class DataParallel(torch.nn.Module):
         us = self._synchronizer
         if us.recorder.last is None or len(us.recorder.last.flights) != len(us.buckets):
             return None
-        measured = us.recorder.last.trace(us.names, us.buckets)
-        overlap = self.overlap
-        predicted = overlap.predicted.trace.of_worker("predicted").spans if overlap is not None else ()
-        return Trace(measured.title, tuple(sorted((*measured.spans, *predicted), key=lambda span: span.start)))
+        traces = {"measured": us.recorder.last.trace(us.names, us.buckets)}
+        if self.overlap is not None:
+            traces["predicted"] = self.overlap.predicted.trace
+        return side_by_side(traces)
 
     def settle(self, places: Iterable[int] | None = None) -> None:
         """Return when averages that a ``LateOptimizer`` has not waited for are there, and its step is done; for all, or for some.

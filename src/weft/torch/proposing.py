@@ -6,8 +6,9 @@ import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.overlap import SCHEDULERS, Arrangement, CommunicationModel, Workload, fixed_size, step
+from weft.overlap import SCHEDULERS, Arrangement, BucketRule, CommunicationModel, Workload, fixed_size, step
 
+AT_ONCE = "buckets of"
 MEGABYTES = (1, 5, 25, 100)
 """Sizes of buckets that people try by hand."""
 
@@ -43,7 +44,7 @@ def proposals(
     for way, model in models.items():
         made = [(name, SCHEDULERS[name](workload, model)) for name in schedulers]
         if "fixed-size" in schedulers:
-            made += [(f"buckets of {size} MiB", fixed_size(workload, model, size << 20)) for size in MEGABYTES]
+            made += [(f"{AT_ONCE} {size} MiB", _at_once(fixed_size(workload, model, size << 20))) for size in MEGABYTES]
         for name, whole in made:
             arrangement = whole.divided(kinds)
             seconds = step(workload, arrangement, model).seconds
@@ -51,15 +52,22 @@ def proposals(
     return sorted(found.values(), key=lambda one: one.seconds)
 
 
+def _at_once(arrangement: Arrangement) -> Arrangement:
+    """The same without waiting for each other, as DistributedDataParallel has it."""
+    return Arrangement(tuple(BucketRule(rule.parameters) for rule in arrangement.buckets))
+
+
 def shortlist(all_of_them: Sequence[Proposal], count: int, close: float) -> list[Proposal]:
     """The fastest of each scheduler and way, at most so many, none predicted to take ``close`` times as long as the first.
 
-    The best of every way is there, whatever is predicted for it: ways are what predictions know least about.
+    The best of every way is there, whatever is predicted for it, and so are the best buckets of one size: ways are what
+    predictions know least about, and such buckets are what users would have without Weft.
     """
     least = all_of_them[0].seconds
-    first_of_way = {one.way: one for one in reversed(all_of_them)}
     chosen = [one for one in all_of_them if one.seconds <= close * least][:count]
-    return chosen + [one for one in first_of_way.values() if one not in chosen]
+    first_of_way = {one.way: one for one in reversed(all_of_them)}.values()
+    of_one_size = [one for one in all_of_them if one.scheduler.startswith(AT_ONCE)][:1]
+    return list(dict.fromkeys([*chosen, *first_of_way, *of_one_size]))
 
 
 def to_text(some: Sequence[Proposal]) -> str:

@@ -6,8 +6,8 @@ batch), the forward pass, the backward pass, and the wait for averages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from weft.torch.buckets import Bucket
@@ -47,9 +47,9 @@ class Recording:
         """When each gradient was there, from the end of the forward pass on; the end of computing for those that never came."""
         return [max(0.0, (at or self.computed) - self.forward_ended) for at in self.gradients]
 
-    def trace(self, names: Sequence[str], buckets: Sequence[Bucket], worker: str = "measured") -> Trace:
+    def trace(self, names: Sequence[str], buckets: Sequence[Bucket]) -> Trace:
         """The step from its forward pass on, in the form of a simulated step; what came between passes is at its end."""
-        start = self.forward_begun
+        start, worker = self.forward_begun, "worker"
         spans = [Span(worker, "compute", "forward", 0.0, self.forward_seconds, "forward")]
         before = self.forward_ended
         for at, place in sorted((at, -place) for place, at in enumerate(self.gradients) if at):
@@ -70,6 +70,17 @@ class Recording:
             spans.append(Span(worker, f"network {lane + 1}", label, left - start, there - start, "bucket", nbytes))
         title = f"a step of {len(names)} gradients in {len(buckets)} buckets"
         return Trace(title, tuple(sorted(spans, key=lambda span: span.start)))
+
+
+def side_by_side(traces: Mapping[str, Trace]) -> Trace:
+    """Steps in one trace, each under its name, with what is computed above what is on the network."""
+    spans = [
+        replace(span, worker=f"{name}: {'computing' if span.track == 'compute' else 'network'}")
+        for name, trace in traces.items()
+        for span in trace.spans
+    ]
+    title = next(iter(traces.values())).title
+    return Trace(title, tuple(sorted(spans, key=lambda span: span.start)))
 
 
 class Recorder:
