@@ -30,8 +30,8 @@ COMMON = 0.5
 """The part of a gradient's variance that all workers share."""
 SETTLING, MEASURED = 3, 1
 """Calls until residuals have settled, and calls whose mean is taken after them."""
-OK_TOPK_SETTLING = 9
-"""The same where thresholds have to settle, too."""
+LONGER_SETTLING = 9
+"""The same where something else has to settle, too: Ok-Topk's thresholds, and h of B-SAG."""
 STRETCH = 40_000
 """Elements of one strength."""
 SHIFT = 4096
@@ -216,7 +216,11 @@ def _measured(
 
 
 def _settling(compression: Compression) -> int:
-    return {"dense": 0, "ok-topk": OK_TOPK_SETTLING}.get(compression.method, SETTLING)
+    if compression.method == "dense":
+        return 0
+    teams = 1 if compression.teams == "auto" else compression.teams
+    adapts = compression.method == "ok-topk" or not exchanges_recursively(teams, compression.exchange)
+    return LONGER_SETTLING if adapts else SETTLING
 
 
 def _seconds(talk: Conversation[Pairs], network: Network, message: float) -> float:

@@ -8,9 +8,9 @@ from weft.reproductions.spardl import (
     COMMON,
     EFFICIENCY,
     LATENCY,
+    LONGER_SETTLING,
     MESSAGE,
     MESSAGES,
-    OK_TOPK_SETTLING,
     SETTLING,
     Count,
     Timing,
@@ -37,8 +37,8 @@ def _how() -> str:
         "as it came out, and the flow simulator says when it arrives on machines at one Gigabit switch. Chosen, because the "
         f"paper does not say: a latency of {format_seconds(2 * LATENCY)}, {format_seconds(MESSAGE)} that a message takes at "
         f"least, {EFFICIENCY:.0%} of the link's rate for data, and gradients of which {COMMON:.0%} of the variance is common "
-        f"to all workers. Times are means after {SETTLING} calls ({OK_TOPK_SETTLING} for Ok-Topk, whose thresholds must "
-        "settle). The numbers of Table 3 are a picture in the source at hand; what the paper's text says stands beside ours."
+        f"to all workers. Times are those of the call after {SETTLING} ({LONGER_SETTLING} where Ok-Topk's thresholds or B-SAG's "
+        "h settle). The numbers of Table 3 are a picture in the source at hand; what the paper's text says stands beside ours."
     )
 
 

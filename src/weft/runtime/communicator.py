@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TAGS = 1 << 16
 _MOMENT = 0.01
 _log = logging.getLogger("weft")
-_pool = ThreadPool("weft-channel")
+pool = ThreadPool("weft-channel")
 
 
 class Running:
@@ -114,12 +114,38 @@ class Communicator:
         share = None if weights is None else tuple(map(float, weights))
         subject = subject_of(schedule, tensor, op, share)
         number = self._joined(subject, term)
-        if not self.transport.keeps_tags_apart:
-            for earlier in list(self._in_flight.values()):
-                earlier.wait()
+        self._await_turn()
         contribution = Contribution(tensor, program, op, share)
         running = self._started(program, contribution, number, subject, term)
-        running.execution.run(_pool, here)
+        running.execution.run(pool, here)
+        return running
+
+    def enter(
+        self,
+        subject: str,
+        timeout: float | None,
+        make: Callable[[int, Term, Callable[[Exception | None], bool]], Running],
+    ) -> Running:
+        """Something else than a schedule, in line with them: numbered, agreed upon, with a deadline, and failing as they do.
+
+        ``make`` gets its number and its time, and what it must call when it has ended: with the error, if there was one; that
+        says whether all is well.
+        """
+        if self._failure is not None:
+            raise self.error()
+        key = (subject, 0)
+        term = self.deadlines.term(key, 0.0, timeout)
+        number = self._joined(subject, term)
+        self._await_turn()
+
+        def ended(error: Exception | None) -> bool:
+            if error is None:
+                self.deadlines.took(key, term.passed())
+            return self._left(number, term, error)
+
+        running = make(number, term, ended)
+        with self._lock:
+            self._in_flight[number] = running
         return running
 
     def from_rank_0(self, make: Callable[[], str], timeout: float) -> str:
@@ -179,7 +205,7 @@ class Communicator:
         """An execution that is known to be in flight."""
         key = (program.schedule.digest, contribution.flat.nbytes)
 
-        def ended(execution: Execution, error: Exception | None) -> bool:
+        def ended(_: Execution, error: Exception | None) -> bool:
             if paced is not None:
                 paced.end()
             if error is None:
@@ -188,13 +214,7 @@ class Communicator:
                     self.deadlines.took(key, term.passed())
                 except Exception as problem:
                     error = problem
-            if error is not None and not isinstance(error, StoppedError):
-                closed = [error.peer] if isinstance(error, TransportError) and not error.late else []
-                self.fail(_cause(error, execution), closed)
-            with self._lock:
-                self._in_flight.pop(number, None)
-                self._terms.pop(number, None)
-            return error is None
+            return self._left(number, term, error)
 
         execution = Execution(program, contribution.flat, self.transport, number % TAGS, self.scratch, term, ended)
         running = Running(self, execution, number, subject)
@@ -202,6 +222,22 @@ class Communicator:
             self._in_flight[number] = running
         paced = self.pacing if self.pacing is not None and self.pacing.begin(program.schedule.digest) else None
         return running
+
+    def _await_turn(self) -> None:
+        """Where tags are not kept apart, the next one starts when the last has ended."""
+        if not self.transport.keeps_tags_apart:
+            for earlier in list(self._in_flight.values()):
+                earlier.wait()
+
+    def _left(self, number: int, term: Term, error: Exception | None) -> bool:
+        """An execution has ended; if by a failure, that is everybody's. Whether all is well."""
+        if error is not None and not isinstance(error, StoppedError):
+            closed = [error.peer] if isinstance(error, TransportError) and not error.late else []
+            self.fail(_cause(error, term), closed)
+        with self._lock:
+            self._in_flight.pop(number, None)
+            self._terms.pop(number, None)
+        return error is None
 
     def _has_failed(self) -> bool:
         return self._failure is not None
@@ -279,9 +315,9 @@ class Communicator:
             )
 
 
-def _cause(error: Exception, execution: Execution) -> str:
+def _cause(error: Exception, term: Term) -> str:
     if isinstance(error, TransportError):
-        after = f"after {execution.term.passed():.1f} s"
+        after = f"after {term.passed():.1f} s"
         if error.late:
             return f"no answer from rank {error.peer} {after}"
         return f"{error.reason} by rank {error.peer} {after}"
@@ -308,6 +344,6 @@ def _leave() -> None:
     for communicator in list(_living):
         with contextlib.suppress(Exception):
             communicator.close()
-    _pool.settled(1.0)
+    pool.settled(1.0)
     gc.collect()
     time.sleep(_MOMENT)

@@ -18,12 +18,12 @@ from typing import Any, Generic, cast
 import numpy as np
 import torch
 
-from weft.runtime.communicator import TAGS, Communicator, Running, _pool
+from weft.runtime.communicator import TAGS, Communicator, Running, pool
 from weft.runtime.deadline import Term
 from weft.runtime.execution import Execution, StoppedError
 from weft.runtime.process_group import ProcessGroupTransport
 from weft.runtime.threads import ThreadPool
-from weft.runtime.transport import Pending, Transport, TransportError
+from weft.runtime.transport import Pending, Transport
 from weft.sparse.finite import NotFiniteError
 from weft.sparse.index_coding import Bytes
 from weft.sparse.rounds import Part, Result, Round
@@ -98,12 +98,12 @@ class PartExecution(Generic[Result]):
     def channels(self) -> list[_Channel]:
         return list(self._channels.values())
 
-    def run(self, pool: ThreadPool, here: bool) -> None:
+    def run(self, threads: ThreadPool, here: bool) -> None:
         """Start; with ``here``, on the calling thread, which is held until the end."""
         if here:
             self._work()
         else:
-            pool.run(self._work)
+            threads.run(self._work)
 
     def stop(self) -> None:
         """Give up: somebody else's failure is the reason."""
@@ -217,37 +217,11 @@ def launch_part(
     communicator: Communicator, part: Part[Result], subject: str, *, timeout: float | None = None, here: bool = False
 ) -> RunningPart[Result]:
     """Start a rank's part in a collective; all ranks start theirs in the same order. ``subject`` is what they agree on."""
-    us: Any = communicator  # its own members: this is a part of what a communicator does
-    if us._failure is not None:
-        raise communicator.error()
-    key = (subject, 0)
-    term = communicator.deadlines.term(key, 0.0, timeout)
-    number = us._joined(subject, term)
-    if not communicator.transport.keeps_tags_apart:
-        for earlier in list(us._in_flight.values()):
-            earlier.wait()
 
-    def ended(error: Exception | None) -> bool:
-        if error is None:
-            communicator.deadlines.took(key, term.passed())
-        elif not isinstance(error, StoppedError):
-            closed = [error.peer] if isinstance(error, TransportError) and not error.late else []
-            communicator.fail(_cause(error, term), closed)
-        with us._lock:
-            us._in_flight.pop(number, None)
-            us._terms.pop(number, None)
-        return error is None
+    def made(number: int, term: Term, ended: Callable[[Exception | None], bool]) -> RunningPart[Result]:
+        execution = PartExecution(part, communicator.transport, number % TAGS, term, ended)
+        return RunningPart(communicator, cast(Execution, execution), number, subject)
 
-    execution = PartExecution(part, communicator.transport, number % TAGS, term, ended)
-    running: RunningPart[Result] = RunningPart(communicator, cast(Execution, execution), number, subject)
-    with us._lock:
-        us._in_flight[number] = running
-    execution.run(_pool, here)
+    running = cast(RunningPart[Result], communicator.enter(subject, timeout, made))
+    running.execution.run(pool, here)
     return running
-
-
-def _cause(error: Exception, term: Term) -> str:
-    if not isinstance(error, TransportError):
-        return f"{type(error).__name__}: {error}"
-    after = f"after {term.passed():.1f} s"
-    return f"no answer from rank {error.peer} {after}" if error.late else f"{error.reason} by rank {error.peer} {after}"
