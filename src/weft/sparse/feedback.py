@@ -89,27 +89,12 @@ class ErrorFeedback:
         return self._part(gradient, key, memory, settings, self.workers if op == "average" else 1)
 
     def _part(self, gradient: Values, key: Key, memory: _Memory, settings: Compression, divisor: int) -> Part[Pairs]:
-        flat = memory.spare if memory.spare is not None else np.empty(len(gradient), np.float32)
-        memory.spare = None
-        velocity = None
-        if settings.method == "dense":
-            flat[:] = gradient
-            wrong = -1
-        elif settings.momentum:
-            velocity = gradient.copy()
-            assert memory.velocity is not None
-            wrong = accumulate_with_momentum(velocity, memory.velocity, settings.momentum, memory.residual, flat)
-        else:
-            wrong = accumulate(gradient, memory.residual, flat)
-        if wrong >= 0:
-            flat[:] = 0
-        layers = tuple(running_sums((size for _, size in key[:-1]), initial=0)) if settings.per_layer else ()
-        layers = tuple(at for at, (_, size) in zip(layers, key, strict=False) if size)
+        flat, velocity, wrong = _accumulated(gradient, memory, settings)
         task = Task(
             self.rank,
             self.workers,
             Ledger(flat, settings.residuals),
-            Quota(len(gradient), settings.density_at(memory.calls), layers),
+            Quota(len(gradient), settings.density_at(memory.calls), _layers(key) if settings.per_layer else ()),
             settings.values,
             dict(memory.method),
             Note(self.rank, wrong) if wrong >= 0 else None,
@@ -252,3 +237,28 @@ class ErrorFeedback:
 
 def _text(key: Key) -> str:
     return ",".join(f"{name}:{size}" for name, size in key)
+
+
+def _accumulated(gradient: Values, memory: _Memory, settings: Compression) -> tuple[Values, Values | None, int]:
+    """Gradient and residual, the new velocity if there is one, and where the first number is that is none, or -1.
+
+    With such a number the sum is zero: a worker that has one takes part with nothing but a note.
+    """
+    flat = memory.spare if memory.spare is not None else np.empty(len(gradient), np.float32)
+    memory.spare, velocity, wrong = None, None, -1
+    if settings.method == "dense":
+        flat[:] = gradient
+    elif memory.velocity is not None:
+        velocity = gradient.copy()
+        wrong = accumulate_with_momentum(velocity, memory.velocity, settings.momentum, memory.residual, flat)
+    else:
+        wrong = accumulate(gradient, memory.residual, flat)
+    if wrong >= 0:
+        flat[:] = 0
+    return flat, velocity, wrong
+
+
+def _layers(key: Key) -> tuple[int, ...]:
+    """Where parameters begin, but for empty ones."""
+    starts = running_sums((size for _, size in key), initial=0)
+    return tuple(start for start, (_, size) in zip(starts, key, strict=False) if size)
