@@ -1,7 +1,7 @@
 """Training steps of a model with many gradients on emulated racks: overlap="auto" against DistributedDataParallel's buckets.
 
-Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap 400``
-for one of the rates, in Mbit/s. Weft first tunes itself in ordinary training steps. Then it and DistributedDataParallel with
+Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap
+400x64`` for one case: a rate in Mbit/s and the width of the model. Weft first tunes itself in ordinary training steps. Then it and DistributedDataParallel with
 buckets of several sizes take turns, step by step, on the same batches; beside them runs the same model without any
 synchronization, which shows what part of a step communication is. DistributedDataParallel with its default buckets also
 repeats all of Weft's first steps: the losses must be the same.
@@ -29,12 +29,12 @@ DEFAULT = "ddp 25 MiB"
 LEAST_STEPS, MOST_STEPS, SETTLED = 40, 150, 10
 TURNS, SKIPPED = 24, 4
 CLOSE = 2e-3
-SEQUENCES = {400: 16, 1000: 7}
-"""of a worker's batch, at so many Mbit/s: so that communication is about half of the step"""
+SEQUENCES = {(400, 64): 16, (400, 160): 16, (1000, 64): 8, (1000, 160): 7}
+"""of a worker's batch, at so many Mbit/s and for a model so wide: so that communication is about half of the step"""
 RANKS, SYMBOLS, LENGTH = 8, 64, 16
 
 
-def measure(rate: int, overlap: str) -> dict[str, Any]:
+def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
     """On every rank."""
     import torch
     import torch.distributed as dist
@@ -47,11 +47,11 @@ def measure(rate: int, overlap: str) -> dict[str, Any]:
 
     def model() -> nn.Module:
         torch.manual_seed(0)
-        return transformer((LENGTH,), SYMBOLS, Transformer(width=160, heads=4, layers=10))
+        return transformer((LENGTH,), SYMBOLS, Transformer(width=width, heads=4, layers=10))
 
     def batch(number: int) -> tuple[torch.Tensor, torch.Tensor]:
         draw = torch.Generator().manual_seed(RANKS * number + dist.get_rank())
-        text = torch.randint(SYMBOLS, (SEQUENCES[rate], LENGTH + 1), generator=draw)
+        text = torch.randint(SYMBOLS, (SEQUENCES[rate, width], LENGTH + 1), generator=draw)
         return text[:, :-1], text[:, 1:]
 
     def stepped(name: str, number: int) -> tuple[float, float]:
@@ -125,11 +125,11 @@ def rank_0() -> bool:
     return os.environ["RANK"] == "0"
 
 
-def emulated(rate: int, overlap: str, trace: Path | None) -> dict[str, Any]:
+def emulated(rate: int, width: int, overlap: str, trace: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.yaml"
         two_tier(2, 4, rate * MBIT, uplink=rate * MBIT).save(path)
-        worker = [sys.executable, "-m", "benchmarks.overlap", str(rate), "--overlap", overlap, "--worker"]
+        worker = [sys.executable, "-m", "benchmarks.overlap", f"{rate}x{width}", "--overlap", overlap, "--worker"]
         command = [sys.executable, "-m", "weft", "emulate", str(path), "--", *worker]
         environment = os.environ | ({"TRACE": str(trace.absolute())} if trace is not None else {})
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
@@ -139,19 +139,22 @@ def emulated(rate: int, overlap: str, trace: Path | None) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rates", nargs="*", type=int, default=list(SEQUENCES), metavar="MBIT")
+    every = [f"{rate}x{width}" for rate, width in SEQUENCES]
+    parser.add_argument("cases", nargs="*", default=every, metavar="MBITxWIDTH", help=f"of {', '.join(every)}")
     parser.add_argument("--overlap", default="auto")
-    parser.add_argument("--trace", type=Path, help="for the last step, of the last rate")
+    parser.add_argument("--trace", type=Path, help="for the last step, of the last case")
     parser.add_argument("--worker", action="store_true", help="be one of the workers")
     args = parser.parse_args()
     if args.worker:
-        found = measure(args.rates[0], args.overlap)
+        found = measure(*map(int, args.cases[0].split("x")), args.overlap)
         if rank_0():
             print(json.dumps(found))
         return
     rows = []
-    for rate in args.rates:
-        rows.append({"rate": f"{rate} Mbit/s"} | emulated(rate, args.overlap, args.trace))
+    for case in args.cases:
+        rate, width = map(int, case.split("x"))
+        row = {"rate": f"{rate} Mbit/s", "width": width, "sequences": SEQUENCES[rate, width]}
+        rows.append(row | emulated(rate, width, args.overlap, args.trace))
         print(json.dumps(rows[-1]), flush=True)
     publish("overlap", turns=TURNS - SKIPPED, rows=rows)
 

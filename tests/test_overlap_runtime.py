@@ -115,5 +115,6 @@ def test_a_shortlist_has_the_best_of_every_way(workload: Workload, count: int) -
     for way in MODELS:
         best = next(one for one in found if one.way == way)
         assert next(one for one in some if one.way == way) == best
-    assert any(one.scheduler.startswith("buckets of") for one in some)
+    of_one_size = [one for one in found if one.scheduler.startswith("buckets of")]
+    assert of_one_size[:1] == [one for one in some if one in of_one_size][:1]
     assert len(some) <= count + len(MODELS)

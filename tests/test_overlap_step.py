@@ -184,3 +184,32 @@ def test_an_arrangement_that_loses_a_gradient_is_refused() -> None:
         Arrangement((BucketRule((1,), after=0),))
     with pytest.raises(InputError, match="is empty"):
         Arrangement((BucketRule(()),))
+
+
+def test_computing_beside_communication_is_slower_and_slows_it_down() -> None:
+    """Two gradients, a second each. The first one's average takes half a second, but twice that while the second is computed,
+    which meanwhile has half its speed: from 1 to 2. Another half second is left to be computed, then the second one leaves."""
+    workload = Workload("two", (GradientTensor("first", 10, 1.0), GradientTensor("second", 10, 1.0)))
+    model = CommunicationModel(0.5, 0.0, pace=0.5, drag=2.0)
+    found = step(workload, wfbp(workload, model), model)
+    assert found.bucket_start.tolist() == [1.0, 2.5]
+    assert found.bucket_end.tolist() == [2.0, 3.0]
+    assert found.bucket_ready.tolist() == [1.0, 2.5]
+    backward = [(span.start, span.end) for span in found.trace.spans if span.category == "backward"]
+    assert backward == [(0.0, 1.0), (1.0, 2.5)]
+
+
+def test_an_average_that_outlives_computing_gets_faster_then() -> None:
+    """From 1 to 2 the rest is computed at half its speed, and an eighth of the first average is done; seven eighths follow."""
+    workload = Workload("two", (GradientTensor("first", 10, 0.5), GradientTensor("second", 10, 1.0)))
+    model = CommunicationModel(2.0, 0.0, (1.0, 1.0), pace=0.5, drag=4.0)
+    found = step(workload, wfbp(workload, model), model)
+    assert found.bucket_ready.tolist() == [1.0, 2.0]
+    assert found.bucket_start.tolist() == [1.0, 3.75]
+    assert found.bucket_end.tolist() == [3.75, 5.75]
+
+
+@pytest.mark.parametrize(("pace", "drag"), [(0.0, 1.0), (1.1, 1.0), (1.0, 0.9), (float("nan"), 1.0)])
+def test_an_impossible_pace_or_drag_is_refused(pace: float, drag: float) -> None:
+    with pytest.raises(InputError, match="pace"):
+        CommunicationModel(1.0, 1.0, pace=pace, drag=drag)

@@ -5,7 +5,8 @@ second factor is gamma of ASC-WFBP (Shi et al. 2021), which knows it for two onl
 too, where processors are what is shared. None takes less than ``m * capacity * bytes``, which is what the network's links need
 for all of them: small messages at once fill what each alone leaves idle, large ones cannot. An operation that meets others for a
 part of its time progresses, at every moment, as fast as if as many of its size had run at once all the time; for two that is
-Equation 12 of the paper.
+Equation 12 of the paper. Where the same processors compute and serve the network, computing runs at ``pace`` of its speed while
+anything is on its way, and operations take ``drag`` times as long while gradients are still being computed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class CommunicationModel:
     """if left out, starting takes as long beside others as alone"""
     capacity: float = 0.0
     """seconds a byte that the network takes for all operations together at least"""
+    pace: float = 1.0
+    drag: float = 1.0
     fit_error: float = 0.0
     """the median, over samples, of how far the model is from what was measured, as a part of it"""
     worst_error: float = 0.0
@@ -42,6 +45,11 @@ class CommunicationModel:
         if not all(0 <= value < math.inf for value in (self.a, self.b, self.capacity)):
             what = f"a = {self.a} s, b = {self.b} s/byte and a capacity of {self.capacity} s/byte"
             raise InputError(f"{what} are not possible: all must be 0 or more")
+        if not (0 < self.pace <= 1 <= self.drag < math.inf):
+            raise InputError(
+                f"a pace of {self.pace} and a drag of {self.drag} are not possible: "
+                "a pace is above 0 and at most 1, a drag at least 1"
+            )
         for what, factors in (("contention", self.contention), ("startup", self.startup)):
             if not 1 <= len(factors) <= MOST_TOGETHER or len(factors) != len(self.contention):
                 raise InputError(
@@ -74,10 +82,11 @@ class CommunicationModel:
             raise InputError(f"{together} operations at once are not possible: allow at least 1")
         return replace(self, contention=self.contention[:together], startup=self.startup[:together])
 
-    def arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Seconds to start, seconds a byte, and seconds a byte at least: each by the number at once less one."""
+    def arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Seconds to start, seconds a byte, and seconds a byte at least: each by the number at once less one; pace and drag."""
         counts = np.arange(1.0, self.together + 1)
-        return self.a * np.array(self.startup), self.b * np.array(self.contention), self.capacity * counts
+        beside = np.array([self.pace, self.drag])
+        return self.a * np.array(self.startup), self.b * np.array(self.contention), self.capacity * counts, beside
 
 
 def shared_link(a: float, b: float, together: int = MOST_TOGETHER) -> CommunicationModel:

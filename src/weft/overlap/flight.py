@@ -1,7 +1,8 @@
 """The launches of one step, compiled: when each bucket starts and ends.
 
 An operation that is beside m - 1 others progresses at the rate at which it would if m ran at once all the time. Rates change
-whenever one starts or ends, so the loop goes from one such event to the next.
+whenever one starts or ends, so the loop goes from one such event to the next. Where processors have both to do, computing is
+slower while anything is on its way, and operations are slower while gradients are still being computed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def fly(
     starting: Floats,
     per_byte: Floats,
     least: Floats,
+    beside: Floats,
     start: Floats,
     end: Floats,
     flying: Longs,
@@ -31,16 +33,20 @@ def fly(
 ) -> float:
     """Fill in when each of ``count`` buckets starts and ends; the last end.
 
-    ``after`` is the bucket up to which each waits, or -1; ``starting``, ``per_byte`` and ``least`` are the model's arrays;
-    ``flying`` and ``left`` are room for those on their way and what is left of each, from 1 to 0.
+    ``ready`` counts in time of computing; ``after`` is the bucket up to which each waits, or -1; ``starting``, ``per_byte``,
+    ``least`` and ``beside`` are the model's arrays; ``flying`` and ``left`` are room for those on their way and what is left of
+    each, from 1 to 0.
     """
     most = len(starting)
+    pace, drag = beside[0], beside[1]
+    whole_pass = ready[count - 1]
     now, last = 0.0, 0.0
+    computed = 0.0  # of the backward pass
     up, following, ended, first = 0, 0, 0, 0  # ``first``: of those that have not ended
     for i in range(count):
         end[i] = np.inf
     while ended < count:
-        while following < count and up < most and ready[following] <= now:
+        while following < count and up < most and ready[following] <= computed:
             if after[following] >= first:
                 break
             start[following] = now
@@ -48,24 +54,32 @@ def fly(
             up += 1
             following += 1
         if up == 0:
-            now = ready[following]
+            now += ready[following] - computed
+            computed = ready[following]
             continue
+        slower = drag if computed < whole_pass else 1.0
         step = np.inf
         for i in range(up):
             size = sizes[flying[i]]
-            whole = max(starting[up - 1] + per_byte[up - 1] * size, least[up - 1] * size)
+            whole = slower * max(starting[up - 1] + per_byte[up - 1] * size, least[up - 1] * size)
             step = min(step, left[i] * whole)
-        waits = up < most and following < count and ready[following] > now
-        if waits and ready[following] - now < step:
-            step = ready[following] - now
-            target = ready[following]
+        # The next thing to happen may be that a gradient is there, or that all are.
+        mark = np.inf
+        if up < most and following < count and ready[following] > computed:
+            mark = ready[following]
+        elif computed < whole_pass and slower > 1.0:
+            mark = whole_pass
+        waits = (mark - computed) / pace < step
+        if waits:
+            step = (mark - computed) / pace
+            computed = mark
         else:
-            target = now + step
-            waits = False
+            computed = min(whole_pass, computed + pace * step)
+        target = now + step
         kept = 0
         for i in range(up):
             size = sizes[flying[i]]
-            whole = max(starting[up - 1] + per_byte[up - 1] * size, least[up - 1] * size)
+            whole = slower * max(starting[up - 1] + per_byte[up - 1] * size, least[up - 1] * size)
             remaining = left[i] - (step / whole if whole > 0 else 1.0)
             # What is left of the one that ends is nothing, up to rounding; those that end with it end with it.
             if remaining <= 1e-12 and not (waits and remaining > 0):

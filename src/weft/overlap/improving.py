@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     starting: Floats
     per_byte: Floats
     least: Floats
+    beside: Floats
     bucket_ready: Floats
     bucket_size: Floats
     after: Longs
@@ -45,12 +46,14 @@ class Buckets(NamedTuple):
     number: Longs
 
 
-def problem_of(ready: Floats, sizes: Floats, starting: Floats, per_byte: Floats, least: Floats) -> Problem:
+def problem_of(
+    ready: Floats, sizes: Floats, starting: Floats, per_byte: Floats, least: Floats, beside: Floats
+) -> Problem:
     count, most = len(ready), len(starting)
     before = np.concatenate([[0.0], np.cumsum(sizes)])
     rooms = [np.empty(count) for _ in range(4)]
     return Problem(
-        ready, before, starting, per_byte, least, rooms[0], rooms[1], np.empty(count, dtype=np.int64), rooms[2], rooms[3],
+        ready, before, starting, per_byte, least, beside, rooms[0], rooms[1], np.empty(count, dtype=np.int64), rooms[2], rooms[3],
         np.empty(most, dtype=np.int64), np.empty(most), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
@@ -72,7 +75,7 @@ def seconds_of(problem: Problem, buckets: Buckets) -> float:
     problem.spent[0] += count
     return fly(
         problem.bucket_ready, problem.bucket_size, problem.after, count, problem.starting, problem.per_byte,
-        problem.least, problem.start, problem.end, problem.flying, problem.left,
+        problem.least, problem.beside, problem.start, problem.end, problem.flying, problem.left,
     )  # fmt: skip
 
 

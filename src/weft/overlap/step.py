@@ -55,9 +55,10 @@ class Step:
         for tensor in work.tensors:
             now = _add(spans, f"forward {tensor.name}", now, tensor.forward_seconds, "forward")
         now = work.forward_seconds
-        for place in work.order:
-            tensor = work.tensors[place]
-            now = _add(spans, f"backward {tensor.name}", now, tensor.backward_seconds, "backward")
+        begin = work.forward_seconds
+        there = _passed(work.ready, self.bucket_start - begin, self.bucket_end - begin, self.model.pace)
+        for place, at in zip(work.order, (there + begin).tolist(), strict=True):
+            now = _add(spans, f"backward {work.tensors[place].name}", now, at - now, "backward")
         _add(spans, "update", self.seconds - work.update_seconds, work.update_seconds, "update")
         return spans
 
@@ -97,8 +98,28 @@ def step(workload: Workload, arrangement: Arrangement, model: CommunicationModel
     # Launching is in order: a bucket that is full early still waits until those before it have left.
     last = fly(np.maximum.accumulate(ready), sizes, after, count, *model.arrays(), start, end, *room)
     begin = workload.forward_seconds
+    ready = _passed(ready, start, end, model.pace)
     seconds = begin + max(last, workload.backward_seconds) + workload.update_seconds
     return Step(workload, arrangement, model, seconds, sizes, ready + begin, start + begin, end + begin)
+
+
+def _passed(computed: Floats, start: Floats, end: Floats, pace: float) -> Floats:
+    """When so much is computed, if computing runs at a pace while anything is on its way and at its full speed otherwise."""
+    if pace == 1:
+        return computed
+    edges = [0.0]
+    speeds = []
+    for begun, ended in sorted(zip(start.tolist(), end.tolist(), strict=True)):
+        if begun > edges[-1]:
+            edges.append(begun)
+            speeds.append(1.0)
+        if ended > edges[-1]:
+            edges.append(ended)
+            speeds.append(pace)
+    progress = np.concatenate([[0.0], np.cumsum(np.diff(edges) * speeds)])
+    beyond = np.maximum(0.0, computed - progress[-1])
+    passed: Floats = np.interp(computed, progress, edges) + beyond
+    return passed
 
 
 def least_seconds(workload: Workload, model: CommunicationModel) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
@@ -19,6 +20,11 @@ TOGETHER = (1, 2, 4, 8)
 MOST_BYTES = 8_388_608
 """on their way at once: beyond it nothing new is learnt"""
 TURNS, LEAST_TURNS = 5, 2
+LONG = 1.0
+"""seconds: an average that takes more is not needed to see what it does to computing"""
+PIECE = 128
+"""rows and columns of a piece of computing, which takes a fraction of a millisecond"""
+LEAST_PACE = 0.05
 
 Launch = Callable[[torch.Tensor], Flight]
 
@@ -27,7 +33,12 @@ def measured_model(
     launch: Launch, group: dist.ProcessGroup | None, device: torch.device, seconds: float = 6.0
 ) -> CommunicationModel:
     """The model of averages that are launched so, measured in about so many seconds. Called by all ranks together."""
-    return fitted(samples(launch, group, device, seconds))
+    found = fitted(samples(launch, group, device, seconds))
+    if device.type != "cpu":
+        return found  # what computes there does not serve the network
+    nbytes = max((size for size in SIZES if found.seconds(size) < LONG), default=SIZES[0])
+    pace, drag = beside_computing(launch, group, nbytes)
+    return replace(found, pace=pace, drag=drag)
 
 
 def samples(launch: Launch, group: dist.ProcessGroup | None, device: torch.device, seconds: float) -> list[Sample]:
@@ -50,6 +61,45 @@ def samples(launch: Launch, group: dist.ProcessGroup | None, device: torch.devic
         if number and slowest([time.monotonic() - begun], group)[0] > seconds:
             break
     return found
+
+
+def beside_computing(launch: Launch, group: dist.ProcessGroup | None, nbytes: int) -> tuple[float, float]:
+    """What part of its speed computing has while an average is on its way, and how many times as long that then takes.
+
+    Both on the rank that suffers most, in the median of some turns. All ranks compute at once, in both cases.
+    """
+    tensor = torch.zeros(nbytes // 4)
+    paces, drags = [], []
+    for _ in range(TURNS):
+        alone = slowest([timed(partial(_averaged, launch, [tensor]), group)], group)[0]
+        dist.barrier(group)
+        quiet = _pieces_a_second(partial(_lasts, time.monotonic() + alone))
+        dist.barrier(group)
+        flight = launch(tensor)
+        busy = _pieces_a_second(partial(_is_flying, flight))
+        flight.wait()
+        longest, slowest_pace = slowest([flight.ended - flight.begun, -busy / quiet], group)
+        paces.append(-slowest_pace)
+        drags.append(longest / alone)
+    return min(1.0, max(LEAST_PACE, median(paces))), max(1.0, median(drags))
+
+
+def _lasts(until: float) -> bool:
+    return time.monotonic() < until
+
+
+def _is_flying(flight: Flight) -> bool:
+    return not flight.ended
+
+
+def _pieces_a_second(goes_on: Callable[[], bool]) -> float:
+    """How many small pieces of work this thread computes in a second, as long as something goes on."""
+    one, other = torch.ones(PIECE, PIECE), torch.ones(PIECE, PIECE)
+    begun, done = time.perf_counter(), 0
+    while goes_on() or not done:
+        torch.mm(one, other)
+        done += 1
+    return done / (time.perf_counter() - begun)
 
 
 def _turn(launch: Launch, nbytes: int, together: int, group: dist.ProcessGroup | None, device: torch.device) -> float:

@@ -77,7 +77,8 @@ class Overlap:
         return (
             f"computing takes {format_seconds(self.workload.compute_seconds)} a step; an average takes "
             f"{format_seconds(model.a)} and {format_seconds(1e6 * model.b)} a MB, {model.together} at once "
-            f"{model.startup[-1]:.2g} and {model.contention[-1]:.2g} times as long (fitted within {model.fit_error:.0%})",
+            f"{model.startup[-1]:.2g} and {model.contention[-1]:.2g} times as long (fitted within {model.fit_error:.0%}); "
+            f"computing beside it has {model.pace:.0%} of its speed, and it takes {model.drag:.2f} times as long",
             *(taken or [f"{self.proposal}: {format_seconds(self.proposal.seconds)} a step predicted"]),
         )
 
