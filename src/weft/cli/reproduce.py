@@ -3,7 +3,7 @@
 weft reproduce rat                Figures 4 and 5 of RAT (Wan et al. 2020)
 weft reproduce packing            Figures 4 to 7 of near-optimal tree packing (Zhang, Wu and Li 2021); takes some minutes
 weft reproduce asc                Tables III to V and Figure 6 of ASC-WFBP (Shi, Chu and Li 2021)
-weft reproduce ds-sync            Tables III to V of DS-Sync (Wang et al. 2023); with --train the accuracies, too, in hours
+weft reproduce ds-sync            Tables III to V of DS-Sync (Wang et al. 2023); with --train also accuracies, in an hour or more
 weft reproduce spardl             Tables 1 and 3 and Figures 6 and 7 of SparDL (Zhao et al. 2024); takes some minutes
 weft reproduce rat -o rat.html    the same as a page with pictures
 """
