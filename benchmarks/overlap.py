@@ -1,10 +1,11 @@
 """Training steps of a model with many gradients on emulated racks: overlap="auto" against DistributedDataParallel's buckets.
 
-Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap
-400x64`` for one case: a rate in Mbit/s and the width of the model. Weft first tunes itself in ordinary training steps. Then it and DistributedDataParallel with
-buckets of several sizes take turns, step by step, on the same batches; beside them runs the same model without any
-synchronization, which shows what part of a step communication is. DistributedDataParallel with its default buckets also
-repeats all of Weft's first steps: the losses must be the same.
+Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap 400x64`` for
+one case: a rate in Mbit/s and the width of the model. Weft first tunes itself in ordinary training steps. Then it and
+DistributedDataParallel with buckets of several sizes take turns of a few steps, on the same batches. Beside them run Weft with
+the same buckets and a late optimizer, and the same model without any synchronization, which shows what part of a step
+communication is. DistributedDataParallel with its default buckets also repeats all of Weft's first steps: the losses must be
+the same.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from benchmarks.scenarios import MBIT
 from weft.network import two_tier
 
 CAPS = (1, 5, 25, 100)
-DEFAULT = "ddp 25 MiB"
+DEFAULT, LATE = "ddp 25 MiB", "weft, late"
 LEAST_STEPS, MOST_STEPS, SETTLED = 40, 150, 10
-TURNS, SKIPPED = 24, 4
+TURNS, SKIPPED, IN_A_ROW = 9, 1, 3
+"""turns, those that do not count, and the steps of each"""
 CLOSE = 2e-3
 SEQUENCES = {(400, 64): 16, (400, 160): 16, (1000, 64): 8, (1000, 160): 7}
 """of a worker's batch, at so many Mbit/s and for a model so wide: so that communication is about half of the step"""
@@ -54,14 +56,21 @@ def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
         text = torch.randint(SYMBOLS, (SEQUENCES[rate, width], LENGTH + 1), generator=draw)
         return text[:, :-1], text[:, 1:]
 
-    def stepped(name: str, number: int) -> tuple[float, float]:
+    def stepped(name: str, number: int) -> float:
         inputs, targets = batch(number)
-        begun = time.perf_counter()
         loss = nn.functional.cross_entropy(models[name](inputs).flatten(0, 1), targets.flatten())
         loss.backward()  # type: ignore[no-untyped-call]
         optimizers[name].step()
         optimizers[name].zero_grad()
-        return time.perf_counter() - begun, float(loss.detach())
+        return float(loss.detach())
+
+    def turn(name: str, number: int) -> float:
+        """Seconds a step."""
+        dist.barrier()
+        begun = time.perf_counter()
+        for step in range(IN_A_ROW):
+            stepped(name, number + step)
+        return (time.perf_counter() - begun) / IN_A_ROW
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
@@ -71,20 +80,24 @@ def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
     models: dict[str, nn.Module] = {"weft": ours, "alone": model()}
     for cap in CAPS:
         models[f"ddp {cap} MiB"] = DistributedDataParallel(model(), bucket_cap_mb=None if cap == 25 else cap)
-    optimizers = {name: torch.optim.SGD(one.parameters(), 0.01, 0.9) for name, one in models.items()}
+    optimizers: dict[str, torch.optim.Optimizer] = {
+        name: torch.optim.SGD(one.parameters(), 0.01, 0.9) for name, one in models.items()
+    }
     losses: dict[str, list[float]] = {"weft": [], DEFAULT: []}
     tuning, settled = time.perf_counter(), 0
     while (settled < SETTLED and len(losses["weft"]) < MOST_STEPS) or len(losses["weft"]) < LEAST_STEPS:
-        losses["weft"].append(stepped("weft", len(losses["weft"]))[1])
+        losses["weft"].append(stepped("weft", len(losses["weft"])))
         settled += ours.overlap is not None
     tuning = time.perf_counter() - tuning
     for number in range(len(losses["weft"])):
-        losses[DEFAULT].append(stepped(DEFAULT, number)[1])
+        losses[DEFAULT].append(stepped(DEFAULT, number))
+    late = wt.DataParallel(model(), ours.choice, overlap=ours.arrangement)
+    models[LATE] = late
+    optimizers[LATE] = wt.LateOptimizer(late, torch.optim.SGD(late.parameters(), 0.01, 0.9))
     times: dict[str, list[float]] = {name: [] for name in models}
-    for turn in range(TURNS):
+    for number in range(TURNS):
         for name in models:
-            dist.barrier()
-            times[name].append(stepped(name, MOST_STEPS + turn)[0])
+            times[name].append(turn(name, MOST_STEPS + IN_A_ROW * number))
     table = torch.tensor([times[name] for name in models], dtype=torch.float64)
     dist.all_reduce(table, dist.ReduceOp.MAX)
     medians = {name: median(row[SKIPPED:]) for name, row in zip(models, table.tolist(), strict=True)}
@@ -111,6 +124,7 @@ def report(medians: dict[str, float], losses: dict[str, list[float]], ours: Any)
         "communication_share_of_ddp": round(1 - medians["alone"] / ddp[DEFAULT], 3),
         "faster_than_ddp": round(ddp[DEFAULT] / weft, 3),
         "faster_than_best_ddp": round(min(ddp.values()) / weft, 3),
+        "late_faster_than_ddp": round(ddp[DEFAULT] / medians[LATE], 3),
         "losses_differ_by": apart,
         "tuning_steps": len(losses["weft"]),
         "report": ours.report().splitlines(),
@@ -146,7 +160,8 @@ def main() -> None:
     parser.add_argument("--worker", action="store_true", help="be one of the workers")
     args = parser.parse_args()
     if args.worker:
-        found = measure(*map(int, args.cases[0].split("x")), args.overlap)
+        rate, width = map(int, args.cases[0].split("x"))
+        found = measure(rate, width, args.overlap)
         if rank_0():
             print(json.dumps(found))
         return
@@ -156,7 +171,7 @@ def main() -> None:
         row = {"rate": f"{rate} Mbit/s", "width": width, "sequences": SEQUENCES[rate, width]}
         rows.append(row | emulated(rate, width, args.overlap, args.trace))
         print(json.dumps(rows[-1]), flush=True)
-    publish("overlap", turns=TURNS - SKIPPED, rows=rows)
+    publish("overlap", turns=TURNS - SKIPPED, steps_a_turn=IN_A_ROW, rows=rows)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from overlap_cases import workloads
 from weft.errors import InputError
 from weft.overlap import SCHEDULERS, Arrangement, BucketRule, CommunicationModel, Workload, shared_link, step
 from weft.torch.buckets import Bucket
-from weft.torch.proposing import parse, proposals, shortlist, to_text
+from weft.torch.proposing import MEGABYTES, parse, proposals, shortlist, to_text
 from weft.torch.recording import Recording
 
 
@@ -115,6 +115,6 @@ def test_a_shortlist_has_the_best_of_every_way(workload: Workload, count: int) -
     for way in MODELS:
         best = next(one for one in found if one.way == way)
         assert next(one for one in some if one.way == way) == best
-    of_one_size = [one for one in found if one.scheduler.startswith("buckets of")]
-    assert of_one_size[:1] == [one for one in some if one in of_one_size][:1]
-    assert len(some) <= count + len(MODELS)
+    sizes = [one for one in found if one.scheduler.startswith("buckets of") and one.seconds <= 1.25 * found[0].seconds]
+    assert all(one in some for one in sizes if one.way == sizes[0].way)
+    assert len(some) <= count + len(MODELS) - 1 + len(MEGABYTES)

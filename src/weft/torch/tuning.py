@@ -35,8 +35,8 @@ AUTO = "auto"
 OVERLAPS = (AUTO, *SCHEDULERS)
 WARM_UP, PROFILED = 2, 5
 """steps"""
-TRIED = 4
-"""proposals, and one more a way that has none among them"""
+TRIED = 3
+"""proposals, besides the best of every way and buckets of one size"""
 CLOSE = 1.25
 """times as long as the best: so far predictions may be off"""
 ROUNDS, STEPS = 3, 3
