@@ -10,6 +10,7 @@ from weft.report.words import natural_order
 from weft.trace import Span, Trace
 
 MOST_SPANS = 20_000
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,13 @@ def lanes_of(trace: Trace, most_tracks: int, most_spans: int = MOST_SPANS) -> li
 
 
 def stacked(spans: Sequence[Span]) -> tuple[int, ...]:
-    """The lowest free place for each of these spans, which are in order of their start."""
+    """The lowest free place for each of these spans, which are in order of their start. Rounding is not overlap."""
+    slack = _ROUNDING * max((span.end for span in spans), default=0.0)
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     places: list[int] = []
     for span in spans:
-        while busy and busy[0][0] <= span.start:
+        while busy and busy[0][0] <= span.start + slack:
             heapq.heappush(free, heapq.heappop(busy)[1])
         place = heapq.heappop(free) if free else len(busy)
         heapq.heappush(busy, (span.end, place))

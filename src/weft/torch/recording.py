@@ -68,7 +68,7 @@ class Recording:
             label = f"bucket {number}: {own[0]}" + (f" to {own[-1]}" if len(own) > 1 else "")
             nbytes = float(bucket.flat.nbytes)
             spans.append(Span(worker, f"network {lane + 1}", label, left - start, there - start, "bucket", nbytes))
-        title = f"a step of {len(names)} gradients in {len(buckets)} buckets"
+        title = f"a step of {len(names)} gradients in {len(buckets)} bucket{'s' * (len(buckets) > 1)}"
         return Trace(title, tuple(sorted(spans, key=lambda span: span.start)))
 
 
