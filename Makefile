@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
 	@echo "compiling the planner for this machine, once; about a minute ..."
-	@$(BIN)/weft plan full_mesh:workers=4 --size 1MB >/dev/null
+	@$(BIN)/weft reproduce asc >/dev/null & $(BIN)/weft plan full_mesh:workers=4 --size 1MB >/dev/null && wait $$!
 	@touch $@
 
 train: $(READY)
@@ -50,6 +50,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.planner
 	$(BIN)/python -m benchmarks.runtime
 	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.overlap
+	$(BIN)/python -m benchmarks.sparse
 
 golden: $(READY)
 	$(BIN)/python tests/golden/export.py $(VENV)/golden.json

@@ -18,7 +18,7 @@ from weft.errors import InputError
 from weft.network import full_mesh
 from weft.torch import Choice
 from weft.training import Config, Summary, config_of, train
-from weft.training.checkpoint import FILE, checkpoint_of, random_state, restore_random
+from weft.training.checkpoint import FILE, VERSION, checkpoint_of
 from weft.training.joining import joined
 from weft.training.metrics import MetricsFile, StepRecord
 from weft.training.options import Optimizer
@@ -179,12 +179,12 @@ def test_a_damaged_checkpoint_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a checkpoint that Weft wrote, or is damaged"):
         train(config, Listener(), resume=True)
     dangerous = io.BytesIO()
-    torch.save({"weft_checkpoint": 1, "x": print}, dangerous)
+    torch.save({"weft_checkpoint": VERSION, "x": print}, dangerous)
     with pytest.raises(InputError, match="holds more than tensors"):
         checkpoint_of(dangerous.getvalue(), "x")
     future = io.BytesIO()
-    torch.save({"weft_checkpoint": 2}, future)
-    with pytest.raises(InputError, match="of version 2"):
+    torch.save({"weft_checkpoint": VERSION + 1}, future)
+    with pytest.raises(InputError, match=f"of version {VERSION + 1}"):
         checkpoint_of(future.getvalue(), "x")
 
 
