@@ -26,6 +26,7 @@ STEPS = 60
 def quick() -> None:
     tuning.MEASURING = 0.3
     tuning.WINDOW = 8
+    tuning.REST = 0.0
 
 
 def every_scheduler_has_ddps_losses(rank: int, size: int) -> None:

@@ -18,7 +18,7 @@ from weft.errors import InputError
 from weft.network import full_mesh
 from weft.torch import Choice
 from weft.training import Config, Summary, config_of, train
-from weft.training.checkpoint import FILE, VERSION, checkpoint_of
+from weft.training.checkpoint import FILE, VERSION, checkpoint_of, random_state, restore_random
 from weft.training.joining import joined
 from weft.training.metrics import MetricsFile, StepRecord
 from weft.training.options import Optimizer

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from statistics import median
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
@@ -46,6 +47,10 @@ BEHIND = 1.15
 WINDOW = 20
 """steps, whose median is compared with that of the first so many"""
 DRIFT = 1.3
+WINDOWS = 2
+"""in a row that must differ so much: single ones do by chance"""
+REST = 10.0
+"""times as long as finding out takes passes before it is done again, at least"""
 MEASURING = 6.0
 """seconds for each way"""
 
@@ -116,6 +121,7 @@ class Tuning:
 
     def _steps(self) -> Course:
         while True:
+            begun = monotonic()
             workload = yield from self._profiled()
             models = self._models()
             made = self._us.from_rank_0(lambda w=workload, m=models: self._proposed(w, m), 60.0)  # type: ignore[misc]
@@ -125,7 +131,7 @@ class Tuning:
             self._take(best)
             self.overlap = Overlap(best, workload, models[best.way], measured)
             self.settled = True
-            yield from self._until_drift()
+            yield from self._until_drift(REST * (monotonic() - begun))
             self.settled = False
 
     def _profiled(self) -> Generator[None, Recording, Workload]:
@@ -180,14 +186,15 @@ class Tuning:
             us.averaging.choice = choice
             us.arrange(proposal.arrangement)
 
-    def _until_drift(self) -> Course:
-        """Return when steps take much longer or shorter than they did at first."""
-        first = 0.0
+    def _until_drift(self, rest: float) -> Course:
+        """Return when steps take much longer or shorter than they did at first, but not before so many seconds have passed."""
+        first, drifted, ends = 0.0, 0, monotonic() + rest
         while True:
             seconds = []
             for _ in range(WINDOW):
                 seconds.append((yield).seconds)
-            now = slowest([median(seconds)], self._group)[0]
+            now, early = slowest([median(seconds), ends - monotonic()], self._group)
             first = first or now
-            if self.scheduler == AUTO and not first / DRIFT <= now <= first * DRIFT:
+            drifted = 0 if first / DRIFT <= now <= first * DRIFT else drifted + 1
+            if self.scheduler == AUTO and drifted >= WINDOWS and early <= 0:
                 return
