@@ -19,14 +19,12 @@ from weft.network import full_mesh
 from weft.overlap import SCHEDULERS
 from weft.torch import tuning
 
-STEPS = 60
+STEPS = 90
 """enough to tune and to go on"""
 
 
 def quick() -> None:
     tuning.MEASURING = 0.3
-    tuning.WINDOW = 8
-    tuning.REST = 0.0
 
 
 def every_scheduler_has_ddps_losses(rank: int, size: int) -> None:
@@ -105,6 +103,7 @@ def averages_are_right(model: wt.DataParallel, step: int) -> None:
 def drift_is_noticed(rank: int, size: int) -> None:
     """Steps that begin to take much longer are tuned for again; nothing is lost meanwhile."""
     quick()
+    tuning.WINDOW, tuning.REST = 8, 0.0
     pause = [0.0]
 
     class Slow(nn.Module):
@@ -219,7 +218,8 @@ def trained(kind: Callable[[], nn.Module], make: Callable[[Any], torch.optim.Opt
                 backward(model, 50)
         if step == 6:
             model.eval()
-            losses.append(float(nn.functional.cross_entropy(model(data(7)[0]), data(7)[1]).detach()))
+            for called in (model.module, model):
+                losses.append(float(nn.functional.cross_entropy(called(data(7)[0]), data(7)[1]).detach()))
             model.train()
         losses.append(float(backward(model, step)))
         if step == 8:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,17 +64,23 @@ class Step:
         return spans
 
     def _buckets(self) -> list[Span]:
-        free: list[float] = []
-        spans = []
-        for number, rule in enumerate(self.arrangement.buckets):
-            start, end = float(self.bucket_start[number]), float(self.bucket_end[number])
-            lane = next((lane for lane, until in enumerate(free) if until <= start), len(free))
-            free[lane : lane + 1] = [end]
-            names = [self.workload.tensors[place].name for place in rule.parameters]
-            label = f"bucket {number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
-            nbytes = float(self.bucket_bytes[number])
-            spans.append(Span("worker", f"network {lane + 1}", label, start, end, "bucket", nbytes))
-        return spans
+        names = [[self.workload.tensors[place].name for place in rule.parameters] for rule in self.arrangement.buckets]
+        times = zip(self.bucket_start.tolist(), self.bucket_end.tolist(), strict=True)
+        return bucket_spans(names, list(times), self.bucket_bytes.tolist())
+
+
+def bucket_spans(
+    names: Sequence[Sequence[str]], times: Sequence[tuple[float, float]], sizes: Sequence[float]
+) -> list[Span]:
+    """Buckets by the names of their gradients, when each left and ended, and bytes: on as few tracks as hold them."""
+    free: list[float] = []
+    spans = []
+    for number, (own, (start, end), nbytes) in enumerate(zip(names, times, sizes, strict=True)):
+        lane = next((lane for lane, until in enumerate(free) if until <= start), len(free))
+        free[lane : lane + 1] = [end]
+        label = f"bucket {number}: {own[0]}" + (f" to {own[-1]}" if len(own) > 1 else "")
+        spans.append(Span("worker", f"network {lane + 1}", label, start, end, "bucket", nbytes))
+    return spans
 
 
 def _add(spans: list[Span], name: str, start: float, seconds: float, category: str) -> float:

@@ -23,7 +23,8 @@ from weft.errors import AgreementError, ExecutionError, InputError
 from weft.runtime.agreement import agree, shared, subject_key
 from weft.runtime.contribution import Contribution, ReduceOp, check
 from weft.runtime.deadline import PATIENCE, Deadlines, Term
-from weft.runtime.execution import Execution, StoppedError
+from weft.runtime.ending import StoppedError
+from weft.runtime.execution import Execution
 from weft.runtime.failure import ALARM, Failure
 from weft.runtime.halves import Half
 from weft.runtime.pacing import Pacing
@@ -205,7 +206,7 @@ class Communicator:
         """An execution that is known to be in flight."""
         key = (program.schedule.digest, contribution.flat.nbytes)
 
-        def ended(_: Execution, error: Exception | None) -> bool:
+        def ended(error: Exception | None) -> bool:
             if paced is not None:
                 paced.end()
             if error is None:

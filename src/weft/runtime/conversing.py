@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Event, Lock
 from typing import Any, Generic, cast
 
 import numpy as np
@@ -20,7 +19,8 @@ import torch
 
 from weft.runtime.communicator import TAGS, Communicator, Running, pool
 from weft.runtime.deadline import Term
-from weft.runtime.execution import Execution, StoppedError
+from weft.runtime.ending import Ending
+from weft.runtime.execution import Execution
 from weft.runtime.process_group import ProcessGroupTransport
 from weft.runtime.threads import ThreadPool
 from weft.runtime.transport import Pending, Transport
@@ -62,7 +62,7 @@ class _Words:
         return f"its message of round {turn + 1}"
 
 
-class PartExecution(Generic[Result]):
+class PartExecution(Ending, Generic[Result]):
     """A part at work. ``done`` is set when it has ended, well or not; ``computing`` and ``waiting`` say where its time went."""
 
     program = _Words()
@@ -75,10 +75,7 @@ class PartExecution(Generic[Result]):
         term: Term,
         on_end: Callable[[Exception | None], bool],
     ) -> None:
-        self.term = term
-        self.done = Event()
-        self.begun, self.ended = time.monotonic(), 0.0
-        self.succeeded = False
+        super().__init__(term, on_end)
         self.error: NotFiniteError | None = None
         """what all ranks raise, although nothing has failed"""
         self.posted_sends: dict[int, int] = {}
@@ -86,13 +83,10 @@ class PartExecution(Generic[Result]):
         self.computing = self.waiting = 0.0
         self.result: list[Result] = []
         self._channels: dict[int, _Channel] = {}
-        self._part, self._transport, self._tag, self._on_end = part, transport, tag, on_end
+        self._part, self._transport, self._tag = part, transport, tag
         self._takes_shorter = isinstance(transport, ProcessGroupTransport) and transport.keeps_tags_apart
         self._sends: list[tuple[Pending, torch.Tensor]] = []
         self._turn = -1
-        self._lock = Lock()
-        self._stopped = False
-        self._afterwards: list[Callable[[], None]] = []
 
     @property
     def channels(self) -> list[_Channel]:
@@ -104,18 +98,6 @@ class PartExecution(Generic[Result]):
             self._work()
         else:
             threads.run(self._work)
-
-    def stop(self) -> None:
-        """Give up: somebody else's failure is the reason."""
-        self._end(StoppedError())
-
-    def when_done(self, call: Callable[[], None]) -> None:
-        """Call this when it has ended, on the thread that ended it; at once if it has. It must not raise."""
-        with self._lock:
-            if not self.done.is_set():
-                self._afterwards.append(call)
-                return
-        call()
 
     def _work(self) -> None:
         try:
@@ -182,21 +164,6 @@ class PartExecution(Generic[Result]):
             data = body.numpy()
         self._channels[peer].position += 1
         return data
-
-    def _end(self, error: Exception | None) -> None:
-        with self._lock:
-            if self._stopped:
-                return
-            self._stopped = True
-        try:
-            self.succeeded = self._on_end(error)
-        finally:
-            with self._lock:
-                self.ended = time.monotonic()
-                self.done.set()
-                calls, self._afterwards = self._afterwards, []
-        for call in calls:
-            call()
 
 
 class RunningPart(Running, Generic[Result]):

@@ -19,11 +19,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from threading import Condition, Event, Lock
+from threading import Condition
 
 import torch
 
 from weft.runtime.deadline import Term
+from weft.runtime.ending import Ending, StoppedError
 from weft.runtime.program import Incoming, Program
 from weft.runtime.scratch import Scratch, slots_for
 from weft.runtime.threads import ThreadPool
@@ -31,10 +32,6 @@ from weft.runtime.transport import Pending, Transport, TransportError
 
 MOST_POSTED = 16
 """Receives that a channel keeps posted at most."""
-
-
-class StoppedError(Exception):
-    """The execution failed elsewhere; this thread has nothing to add."""
 
 
 class IncomingChannel:
@@ -92,7 +89,7 @@ class IncomingChannel:
             self._scratch.give_back(slot)
 
 
-class Execution:
+class Execution(Ending):
     """A program at work on a tensor. ``done`` is set when it has ended, well or not."""
 
     def __init__(
@@ -103,21 +100,16 @@ class Execution:
         tag: int,
         scratch: Scratch,
         term: Term,
-        on_end: Callable[[Execution, Exception | None], bool],
+        on_end: Callable[[Exception | None], bool],
     ) -> None:
-        self.program, self.tag, self.term = program, tag, term
-        self.begun = time.monotonic()
-        self.done = Event()
-        self.ended = 0.0
-        """when; 0 until then"""
-        self.succeeded = False
+        super().__init__(term, on_end)
+        self.program, self.tag = program, tag
         self.channels = [
             IncomingChannel(peer, [program.incoming[i] for i in ids], flat, scratch)
             for peer, ids in program.sources.items()
         ]
         self.posted_sends = dict.fromkeys(program.destinations, 0)
-        self._flat, self._transport, self._on_end = flat, transport, on_end
-        self._lock = Lock()
+        self._flat, self._transport = flat, transport
         self._changed = Condition(self._lock)
         self._watched = 0
         self._applied = bytearray(len(program.incoming))
@@ -125,8 +117,6 @@ class Execution:
         self._sends: list[Pending | None] = [None] * len(program.outgoing)
         self._working = max(1, len(self.channels))
         self._stream = torch.cuda.current_stream(flat.device) if flat.is_cuda else None
-        self._stopped = False
-        self._afterwards: list[Callable[[], None]] = []
 
     def run(self, pool: ThreadPool, here: bool) -> None:
         """Start. With ``here``, the calling thread works on one of the channels until its end."""
@@ -148,18 +138,6 @@ class Execution:
         if here:
             self._guarded(self.channels[0])
 
-    def stop(self) -> None:
-        """Give up: somebody else's failure is the reason."""
-        self._end(StoppedError())
-
-    def when_done(self, call: Callable[[], None]) -> None:
-        """Call this when it has ended, on the thread that ended it; at once if it has. It must not raise."""
-        with self._lock:
-            if not self.done.is_set():
-                self._afterwards.append(call)
-                return
-        call()
-
     def _guarded(self, channel: IncomingChannel | None) -> None:
         try:
             # On a GPU everything happens on the stream of whoever launched it.
@@ -177,21 +155,8 @@ class Execution:
         except Exception as error:
             self._end(error)
 
-    def _end(self, error: Exception | None) -> None:
-        with self._changed:
-            if self._stopped:
-                return
-            self._stopped = True
-            self._changed.notify_all()
-        try:
-            self.succeeded = self._on_end(self, error)
-        finally:
-            with self._lock:
-                self.ended = time.monotonic()
-                self.done.set()
-                calls, self._afterwards = self._afterwards, []
-        for call in calls:
-            call()
+    def _wake(self) -> None:
+        self._changed.notify_all()
 
     def _receive(self, channel: IncomingChannel) -> None:
         ids = self.program.sources[channel.peer]

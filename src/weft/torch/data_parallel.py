@@ -26,7 +26,7 @@ from weft.torch.recording import side_by_side
 from weft.torch.reducing import communicator
 from weft.torch.statistics import StepStatistics
 from weft.torch.synchronizer import Synchronizer, Unused
-from weft.torch.tuning import AUTO, Overlap, Tuning
+from weft.torch.tuning import AUTO, Overlap, Tuning, check_scheduler
 from weft.trace import Trace
 from weft.units import format_bytes
 
@@ -87,6 +87,8 @@ class DataParallel(torch.nn.Module):
         averaging = Averaging(choice, group, weights, timeout)
         if overlap == DEFAULT:
             overlap = AUTO if plan == "auto" and bucket_bytes is None else None
+        if isinstance(overlap, str):
+            check_scheduler(overlap)
         size = BUCKET_BYTES if bucket_bytes is None else bucket_bytes
         first = overlap if isinstance(overlap, Arrangement) else by_size([p for _, p in named], size)
         self._synchronizer = Synchronizer(named, first, averaging, unused)
@@ -98,7 +100,6 @@ class DataParallel(torch.nn.Module):
         )
         give_to_all([*module.parameters(), *module.buffers()], group, self._seconds)
         self._buffers_are_due = True
-        self._begins: Callable[[], None] = lambda: None
         self.wait_late = False
         """for a ``LateOptimizer``: whether averages may arrive in the next forward pass, as soon as buckets are settled"""
         self.decision = Decision(choice, (f"{choice}, as asked for",))
@@ -106,7 +107,7 @@ class DataParallel(torch.nn.Module):
         self._tunes = isinstance(overlap, str) and averaging.ranks > 1
         if plan == "auto":
             self.replan()
-        if isinstance(overlap, str) and averaging.ranks > 1:
+        if self._tunes and isinstance(overlap, str):
             self._tuning = Tuning(overlap, self._synchronizer, self._us, group, self._agree_on)
             self._synchronizer.when_passed = self._tuning.passed
 
@@ -123,7 +124,6 @@ class DataParallel(torch.nn.Module):
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """What the module makes of the inputs."""
         self._synchronizer.check_idle()
-        self._begins()
         self._synchronizer.late = self.wait_late and self.settled_arrangement is not None
         self._check_still_trained()
         if self.broadcast_buffers and self._buffers_are_due and self._synchronizer.averaging.ranks > 1:
@@ -210,9 +210,9 @@ class DataParallel(torch.nn.Module):
     def bucket_parameters(self, b: int) -> list[torch.nn.Parameter]:
         return self._synchronizer.buckets[b].parameters
 
-    def update_late(self, when_there: Callable[[int, bool], None], begins: Callable[[], None]) -> None:
-        """For a ``LateOptimizer``: what to call when averages are there, and when a forward pass begins."""
-        self._synchronizer.when_there, self._begins = when_there, begins
+    def update_late(self, when_there: Callable[[int, bool], None]) -> None:
+        """For a ``LateOptimizer``: what to call when averages are there."""
+        self._synchronizer.when_there = when_there
         for module in (self, self.module):
             module.register_state_dict_pre_hook(lambda *_: self.settle())  # type: ignore[no-untyped-call]
 

@@ -5,8 +5,8 @@ ddp.register_comm_hook(wt.HookState(plan), default_hooks.fp16_compress_wrapper(w
 """
 
 # Annotations must be objects here, not text: DistributedDataParallel compares them.
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -80,8 +80,19 @@ class HookState:
 
 def comm_hook(state: HookState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The bucket, averaged over all ranks."""
-    buffer: torch.Tensor = bucket.buffer()
-    flight = state.launch(bucket)
+    return future_of(state.launch(bucket), bucket.buffer())
+
+
+class OnItsWay(Protocol):
+    """Something that ends."""
+
+    def wait(self) -> None: ...
+
+    def when_done(self, call: Callable[[], None]) -> None: ...
+
+
+def future_of(flight: OnItsWay, buffer: torch.Tensor) -> torch.futures.Future[torch.Tensor]:
+    """The buffer, when what fills it has ended; or what went wrong."""
     ended: torch.futures.Future[None] = torch.futures.Future()
 
     def average(_: object) -> torch.Tensor:

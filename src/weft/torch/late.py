@@ -51,7 +51,9 @@ class LateOptimizer(torch.optim.Optimizer):
         self._updated: list[int] = []
         self._announced: set[int] = set()
         self._early: set[int] | None = None
-        model.update_late(self._arrived, self._begins)
+        model.update_late(self._arrived)
+        # On the module and not on its wrapper, because for evaluation it may be called without that.
+        model.module.register_forward_pre_hook(self._begins)
         for module in model.module.modules():
             # A module with parameters of its own may use those of its parts without calling them, as attention does.
             if next(module.parameters(recurse=False), None) is not None:
@@ -101,7 +103,7 @@ class LateOptimizer(torch.optim.Optimizer):
 
         return announced
 
-    def _begins(self) -> None:
+    def _begins(self, *_: object) -> None:
         """A forward pass begins."""
         self._model.settle(self._early if self._due is not None and self._early is not None else None)
 

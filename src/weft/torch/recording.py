@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
+from weft.overlap.step import bucket_spans
 from weft.torch.buckets import Bucket
 from weft.trace import Span, Trace
 
@@ -60,14 +61,11 @@ class Recording:
                 before = at
         end = self.ended - start
         spans.append(Span(worker, "compute", "update", end, end + self.between_seconds, "update"))
-        free: list[float] = []
-        for number, ((left, there), bucket) in enumerate(zip(self.flights, buckets, strict=True)):
-            lane = next((lane for lane, until in enumerate(free) if until <= left), len(free))
-            free[lane : lane + 1] = [there]
-            own = [names[place] for place in bucket.rule.parameters]
-            label = f"bucket {number}: {own[0]}" + (f" to {own[-1]}" if len(own) > 1 else "")
-            nbytes = float(bucket.flat.nbytes)
-            spans.append(Span(worker, f"network {lane + 1}", label, left - start, there - start, "bucket", nbytes))
+        spans += bucket_spans(
+            [[names[place] for place in bucket.rule.parameters] for bucket in buckets],
+            [(left - start, there - start) for left, there in self.flights],
+            [bucket.flat.nbytes for bucket in buckets],
+        )
         title = f"a step of {len(names)} gradients in {len(buckets)} bucket{'s' * (len(buckets) > 1)}"
         return Trace(title, tuple(sorted(spans, key=lambda span: span.start)))
 

@@ -28,6 +28,7 @@ from weft.sparse.memory import converse
 from weft.sparse.pairs import Pairs, Values
 from weft.sparse.rounds import Part
 from weft.sparse.teams import TeamChoice
+from weft.torch.hook import future_of
 from weft.torch.reducing import communicator
 
 VERSION = 1
@@ -198,16 +199,7 @@ def sparse_all_reduce(
 def sparse_hook(state: SparseState, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The bucket, averaged over all ranks where it is strongest."""
     buffer: torch.Tensor = bucket.buffer()
-    running = state.launch(buffer, state.layout_of(bucket.parameters()))
-    ended: torch.futures.Future[None] = torch.futures.Future()
-
-    def average(_: object) -> torch.Tensor:
-        running.wait()  # has ended, so this only raises what went wrong
-        return buffer
-
-    averaged = ended.then(average)
-    running.when_done(lambda: ended.set_result(None))
-    return averaged
+    return future_of(state.launch(buffer, state.layout_of(bucket.parameters())), buffer)
 
 
 def _put(tensor: torch.Tensor, gradient: Values, result: Pairs) -> None:

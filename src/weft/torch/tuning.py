@@ -88,6 +88,12 @@ class Overlap:
         )
 
 
+def check_scheduler(name: str) -> None:
+    """Refuse a name that is not one, before anything is measured."""
+    if name not in OVERLAPS:
+        raise InputError(f"overlap={name!r} is not known: it must be one of {', '.join(OVERLAPS)}")
+
+
 class Tuning:
     """What is found out about one model. It is told of every pass, and arranges its gradients anew."""
 
@@ -99,8 +105,6 @@ class Tuning:
         group: dist.ProcessGroup | None,
         agree: Callable[[str], None],
     ) -> None:
-        if scheduler not in OVERLAPS:
-            raise InputError(f"overlap={scheduler!r} is not known: it must be one of {', '.join(OVERLAPS)}")
         self.scheduler = scheduler
         self.overlap: Overlap | None = None
         self.settled = False
