@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.compiled import compiled_in_place
-from weft.sparse.pairs import Indexes, Pairs, Values
-from weft.sparse.selection import collect_marked
+from weft.sparse.pairs import Values
 
 _STRETCH = 1024
 LARGEST = np.float32(np.finfo(np.float32).max)
@@ -16,20 +14,6 @@ LARGEST = np.float32(np.finfo(np.float32).max)
 def accumulate(gradient: Values, residual: Values, out: Values) -> int:
     """Write the sum to ``out``; the place of the first sum that is infinite or NaN, or -1."""
     return int(_sum(gradient, residual, out))
-
-
-def accumulate_above(
-    gradient: Values, residual: Values, out: Values, start: int, stop: int, floor: float, most: int
-) -> tuple[int, Pairs | None]:
-    """The same for the elements from ``start`` on and before ``stop``; also those sums that are of at least this magnitude.
-
-    None if they are more than ``most``. The sums are looked at while they are still at hand: that is much cheaper than later.
-    """
-    index, value = np.empty(most, np.int32), np.empty(most, np.float32)
-    marks = np.empty(_STRETCH, np.uint8)
-    parts = gradient[start:stop], residual[start:stop], out[start:stop]
-    wrong, found = _sum_above(*parts, start, np.float32(floor), index, value, marks)
-    return int(wrong), Pairs(index[:found], value[:found]) if found <= most else None
 
 
 def accumulate_with_momentum(gradient: Values, velocity: Values, momentum: float, residual: Values, out: Values) -> int:
@@ -49,26 +33,6 @@ def _sum(gradient: Values, residual: Values, out: Values) -> int:
         if wrong:
             return at + _first_wrong(sums)
     return -1
-
-
-@compiled_in_place
-def _sum_above(
-    gradient: Values, residual: Values, out: Values, start: int, floor: np.float32, index: Indexes, value: Values,
-    marks: NDArray[np.uint8],
-) -> tuple[int, int]:  # fmt: skip
-    found = 0
-    for at in range(0, len(out), _STRETCH):
-        new, old, sums = gradient[at : at + _STRETCH], residual[at : at + _STRETCH], out[at : at + _STRETCH]
-        wrong = 0
-        for i in range(len(sums)):
-            total = new[i] + old[i]
-            sums[i] = total
-            marks[i] = abs(total) >= floor
-            wrong += not abs(total) <= LARGEST
-        if wrong:
-            return start + at + _first_wrong(sums), found
-        found = collect_marked(sums, marks, start + at, index, value, found)
-    return -1, found
 
 
 @compiled_in_place

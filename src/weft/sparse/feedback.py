@@ -15,8 +15,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.network import Network
-from weft.sparse.accumulation import accumulate_with_momentum, first_not_finite
-from weft.sparse.candidates import Candidates, accumulated
+from weft.sparse.accumulation import accumulate, accumulate_with_momentum, first_not_finite
 from weft.sparse.compression import Compression
 from weft.sparse.finite import Note, NotFiniteError
 from weft.sparse.ledger import Ledger
@@ -27,8 +26,6 @@ from weft.sparse.task import Task
 from weft.sparse.teams import AlphaBeta, TeamChoice
 
 VERSION = 1
-LIMITS = "limits"
-"""what the candidates of the next call need, beside what the method itself remembers"""
 Layout = Sequence[tuple[str, int]]
 """the parameters of a bucket in order: name and number of elements"""
 Key = tuple[tuple[str, int], ...]
@@ -92,7 +89,7 @@ class ErrorFeedback:
         return self._part(gradient, key, memory, settings, self.workers if op == "average" else 1)
 
     def _part(self, gradient: Values, key: Key, memory: _Memory, settings: Compression, divisor: int) -> Part[Pairs]:
-        flat, velocity, wrong, candidates = _accumulated(gradient, memory, settings)
+        flat, velocity, wrong = _accumulated(gradient, memory, settings)
         task = Task(
             self.rank,
             self.workers,
@@ -100,7 +97,6 @@ class ErrorFeedback:
             Quota(len(gradient), settings.density_at(memory.calls), _layers(key) if settings.per_layer else ()),
             settings.values,
             dict(memory.method),
-            candidates,
             Note(self.rank, wrong) if wrong >= 0 else None,
         )
         total = yield from settings.part(task)
@@ -111,7 +107,7 @@ class ErrorFeedback:
                 velocity[index] = 0
             memory.velocity = velocity
         memory.residual, memory.spare = flat, memory.residual
-        memory.method = task.memory | {LIMITS: task.candidates.limits}
+        memory.method = task.memory
         memory.calls += 1
         return total.divided(divisor)
 
@@ -243,25 +239,23 @@ def _text(key: Key) -> str:
     return ",".join(f"{name}:{size}" for name, size in key)
 
 
-def _accumulated(
-    gradient: Values, memory: _Memory, settings: Compression
-) -> tuple[Values, Values | None, int, Candidates]:
-    """Gradient and residual, the new velocity if there is one, where the first number is that is none, or -1, and candidates.
+def _accumulated(gradient: Values, memory: _Memory, settings: Compression) -> tuple[Values, Values | None, int]:
+    """Gradient and residual, the new velocity if there is one, and where the first number is that is none, or -1.
 
     With such a number the sum is zero: a worker that has one takes part with nothing but a note.
     """
     flat = memory.spare if memory.spare is not None else np.empty(len(gradient), np.float32)
-    memory.spare, velocity, wrong, candidates = None, None, -1, Candidates()
+    memory.spare, velocity, wrong = None, None, -1
     if settings.method == "dense":
         flat[:] = gradient
     elif memory.velocity is not None:
         velocity = gradient.copy()
         wrong = accumulate_with_momentum(velocity, memory.velocity, settings.momentum, memory.residual, flat)
     else:
-        wrong, candidates = accumulated(gradient, memory.residual, flat, memory.method.get(LIMITS, []))
+        wrong = accumulate(gradient, memory.residual, flat)
     if wrong >= 0:
         flat[:] = 0
-    return flat, velocity, wrong, candidates if wrong < 0 else Candidates()
+    return flat, velocity, wrong
 
 
 def _layers(key: Key) -> tuple[int, ...]:

@@ -39,11 +39,6 @@ class Ledger:
         _add(self.flat, pairs.index, pairs.value, before)
         self._added.append((pairs.index, before))
 
-    def changed(self, span: tuple[int, int]) -> list[Indexes]:
-        """Where something was added in a span."""
-        start, stop = span
-        return [index for index, _ in self._added if len(index) and index[-1] >= start and index[0] < stop]
-
     def send(self, pairs: Pairs) -> None:
         """These elements of the vector, as rounded, are handed on, or are a part of the result if they get that far."""
         self._sent.append(pairs)

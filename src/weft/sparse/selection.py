@@ -94,25 +94,16 @@ def _collect(
         part = whole[at : at + len(marks)]
         for i in range(len(part)):
             marks[i] = abs(part[i]) >= threshold
-        found = collect_marked(part, marks, start + at, index, value, found)
-    return found
-
-
-@compiled_in_place
-def collect_marked(
-    part: Values, marks: NDArray[np.uint8], start: int, index: Indexes, value: Values, found: int
-) -> int:
-    """Put down the elements that are marked, behind those that were found before; one more than there is room for, if any."""
-    eights = marks[: len(part) & ~7].view(np.uint64)
-    for j in range(len(eights) + 1):
-        if j < len(eights) and not eights[j]:
-            continue
-        for i in range(8 * j, min(8 * j + 8, len(part))):
-            if marks[i]:
-                if found >= len(index):
-                    return len(index) + 1
-                index[found], value[found] = start + i, part[i]
-                found += 1
+        eights = marks[: len(part) & ~7].view(np.uint64)
+        for j in range(len(eights) + 1):
+            if j < len(eights) and not eights[j]:
+                continue
+            for i in range(8 * j, min(8 * j + 8, len(part))):
+                if marks[i]:
+                    if found == len(index):
+                        return found + 1
+                    index[found], value[found] = start + at + i, part[i]
+                    found += 1
     return found
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.sparse.candidates import Candidates
 from weft.sparse.finite import Note
 from weft.sparse.index_coding import Bytes
 from weft.sparse.ledger import Ledger
 from weft.sparse.number_formats import NumberFormat, rounded
-from weft.sparse.pairs import Pairs, Values, joined
+from weft.sparse.pairs import Pairs, Values
 from weft.sparse.quota import Quota
 from weft.sparse.rounds import Part
 from weft.sparse.wire import Message, Span, decode, encoded, most_bytes
@@ -30,7 +29,6 @@ class Task:
     values: NumberFormat = "float32"
     memory: dict[str, Any] = field(default_factory=dict)
     """plain numbers and arrays, the method's own"""
-    candidates: Candidates = field(default_factory=Candidates)
     note: Note | None = None
     """the first number that is none, of all that this worker has heard of"""
 
@@ -44,10 +42,7 @@ class Task:
 
     def selected(self, span: Span, nominal: int | None = None) -> Pairs:
         """The strongest elements of a span, as they will arrive; this worker gives them away."""
-        changed = self.ledger.changed(span)
-        pieces = self.quota.pieces(span, nominal)
-        found = joined([self.candidates.strongest(self.flat, *piece, changed) for piece in pieces])
-        pairs = rounded(found, self.values)
+        pairs = rounded(self.quota.strongest(self.flat, span, nominal), self.values)
         self.ledger.send(pairs)
         return pairs
 
