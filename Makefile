@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What the planner compiles, in two halves that two processors can do at once.
 SMALL := full_mesh:workers=4
-PACKED := from weft.network import full_mesh; from weft.packing import pack; pack(full_mesh(4))
+PACKED := from weft.network import full_mesh; from weft.packing.pack import pack; pack(full_mesh(4))
 
 .PHONY: help train test demo lint format check bench golden clean
 
