@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What the planner compiles, in two halves that two processors can do at once.
 SMALL := full_mesh:workers=4
-PACKED := from weft.network import full_mesh; from weft.packing.pack import pack; pack(full_mesh(4))
+FOREST := from weft.network import full_mesh; from weft.collectives import COLLECTIVES; from weft.ordering import pipelined; \
+    n = full_mesh(4); pipelined(COLLECTIVES['forest'](n), n, 1e6, 1.0, 2)
 
 .PHONY: help train test demo lint format check bench golden clean
 
@@ -24,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
 	@echo "compiling the planner for this machine, once; half a minute ..."
 	@$(BIN)/weft simulate $(SMALL) --collective ring --size 1MB >/dev/null & \
-	    $(BIN)/weft reproduce asc >/dev/null && $(BIN)/python -c "$(PACKED)" && wait $$!
+	    $(BIN)/weft reproduce asc >/dev/null && $(BIN)/python -c "$(FOREST)" && wait $$!
 	@touch $@
 
 train: $(READY)
