@@ -23,6 +23,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Weft needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
+	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/|/testing/|/_inductor/' $(VENV)/lib >/dev/null || true
 	@echo "compiling the planner for this machine, once; half a minute ..."
 	@$(BIN)/weft simulate $(SMALL) --collective ring --size 1MB >/dev/null & \
 	    $(BIN)/weft reproduce asc >/dev/null && $(BIN)/python -c "$(FOREST)" && wait $$!
