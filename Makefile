@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What the planner compiles, in two halves that two processors can do at once.
 SMALL := full_mesh:workers=4
+PROBING := from weft.probing.investigation import compile_inference; compile_inference()
 FOREST := from weft.network import full_mesh; from weft.collectives import COLLECTIVES; from weft.ordering import pipelined; \
     n = full_mesh(4); pipelined(COLLECTIVES['forest'](n), n, 1e6, 1.0, 2)
 
@@ -24,8 +25,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
 	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/|/testing/|/_inductor/' $(VENV)/lib >/dev/null || true
-	@echo "compiling the planner for this machine, once; half a minute ..."
-	@$(BIN)/weft simulate $(SMALL) --collective ring --size 1MB >/dev/null & \
+	@echo "compiling the planner for this machine, once; most of a minute ..."
+	@{ $(BIN)/weft simulate $(SMALL) --collective ring --size 1MB >/dev/null && $(BIN)/python -c "$(PROBING)"; } & \
 	    $(BIN)/weft reproduce asc >/dev/null && $(BIN)/python -c "$(FOREST)" && wait $$!
 	@touch $@
 
