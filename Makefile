@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What the planner compiles, in two halves that two processors can do at once.
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+# pip would compile on one processor, and packages' own tests too.
+BYTE_CODE := $(BIN)/python -m compileall -q -j 0 -x '/tests?/|/testing/|/_inductor/' $(VENV)/lib
+# What the planner compiles, in pieces that two processors can do at once.
 SMALL := full_mesh:workers=4
 PROBING := from weft.probing.investigation import compile_inference; compile_inference()
 FOREST := from weft.network import full_mesh; from weft.collectives import COLLECTIVES; from weft.ordering import pipelined; \
@@ -23,10 +26,10 @@ help:
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Weft needs Python 3.11 or newer; try make PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
-	@$(BIN)/python -m compileall -q -j 0 -x '/tests?/|/testing/|/_inductor/' $(VENV)/lib >/dev/null || true
-	@echo "compiling the planner for this machine, once; most of a minute ..."
+	$(PIP) --editable .
+	@echo "installing torch and compiling the planner for this machine, once; about a minute ..."
 	@{ $(BIN)/weft simulate $(SMALL) --collective ring --size 1MB >/dev/null && $(BIN)/python -c "$(PROBING)"; } & \
+	    $(PIP) --editable '.[dev,train]' && { $(BYTE_CODE) >/dev/null || true; } && \
 	    $(BIN)/weft reproduce asc >/dev/null && $(BIN)/python -c "$(FOREST)" && wait $$!
 	@touch $@
 
