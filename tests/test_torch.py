@@ -96,6 +96,10 @@ def test_a_late_optimizer_makes_the_same_steps() -> None:
     _ranks(2, "late_steps_are_the_same_steps", script=OVERLAP)
 
 
+def test_what_is_still_on_its_way_leaves_before_whatever_is_launched_next() -> None:
+    _ranks(3, "late_passes_let_others_launch", script=OVERLAP)
+
+
 def test_a_step_is_recorded_and_types_are_kept_apart() -> None:
     _ranks(2, "a_step_as_a_trace", "gradients_of_two_types", script=OVERLAP)
 
@@ -131,8 +135,8 @@ def _begun(arrangement: wt.Arrangement, parameters: list[nn.Parameter]) -> tuple
     launched: list[int] = []
     flights: list[_Flight] = []
 
-    def launch(flat: torch.Tensor) -> _Flight:
-        launched.append(next(b for b, bucket in enumerate(buckets) if bucket.flat is flat))
+    def launch(bucket: Bucket) -> _Flight:
+        launched.append(buckets.index(bucket))
         flights.append(_Flight())
         return flights[-1]
 

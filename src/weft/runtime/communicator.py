@@ -79,6 +79,7 @@ class Communicator:
         self._agreed: set[str] = set()
         self._agreeing: tuple[int, str] | None = None
         self._in_flight: dict[int, Running] = {}
+        self._owed: list[Callable[[], None]] = []
         self._failure: Failure | None = None
         self._terms: dict[int, Term] = {}
         """of all executions that were launched and have not ended"""
@@ -98,11 +99,17 @@ class Communicator:
         weights: Sequence[float] | None = None,
         timeout: float | None = None,
         here: bool = False,
+        wire: torch.dtype | None = None,
+        owed: bool = False,
     ) -> Running:
         """Start to reduce a tensor in place. With ``here`` the calling thread helps, and is held until it cannot any more.
 
-        ``timeout`` overrides the deadline that is made from measured times.
+        ``timeout`` overrides the deadline that is made from measured times. With ``wire``, such as bfloat16, messages are rounded
+        to that type when they are sent, and sums are made in the tensor's own, or in float32 where that is no larger.
+        ``owed`` is for what ``owe`` has announced.
         """
+        if not owed:
+            self._pay()
         schedule = what if isinstance(what, Schedule) else what.schedule
         self._check(tensor, op, weights, schedule, timeout)
         proved = what if isinstance(what, Half) else schedule
@@ -113,11 +120,11 @@ class Communicator:
             predicted = what.seconds * max(1.0, tensor.nbytes / what.nbytes)
         term = self.deadlines.term(key, predicted, timeout)
         share = None if weights is None else tuple(map(float, weights))
-        subject = subject_of(schedule, tensor, op, share)
+        subject = subject_of(schedule, tensor, op, share) + ("" if wire is None else f", on the wire as {wire}")
         number = self._joined(subject, term)
         self._await_turn()
-        contribution = Contribution(tensor, program, op, share)
-        running = self._started(program, contribution, number, subject, term)
+        contribution = Contribution(tensor, program, op, share, wire)
+        running = self._started(program, contribution, number, subject, term, wire)
         running.execution.run(pool, here)
         return running
 
@@ -132,6 +139,7 @@ class Communicator:
         ``make`` gets its number and its time, and what it must call when it has ended: with the error, if there was one; that
         says whether all is well.
         """
+        self._pay()
         if self._failure is not None:
             raise self.error()
         key = (subject, 0)
@@ -148,6 +156,15 @@ class Communicator:
         with self._lock:
             self._in_flight[number] = running
         return running
+
+    def owe(self, launch: Callable[[], None]) -> None:
+        """Something is going to be launched when others have ended, which ranks see at different times: before whatever else is
+        launched after this call, ``launch`` is called, so that the order is the same on all ranks."""
+        self._owed.append(launch)
+
+    def _pay(self) -> None:
+        while self._owed:
+            self._owed.pop(0)()
 
     def from_rank_0(self, make: Callable[[], str], timeout: float) -> str:
         """The text that rank 0 makes, on every rank; if it cannot, all raise. Called by all ranks in the same order."""
@@ -202,7 +219,10 @@ class Communicator:
         self._agreed.add(subject)
         return number
 
-    def _started(self, program: Program, contribution: Contribution, number: int, subject: str, term: Term) -> Running:
+    def _started(
+        self, program: Program, contribution: Contribution, number: int, subject: str, term: Term,
+        wire: torch.dtype | None,
+    ) -> Running:  # fmt: skip
         """An execution that is known to be in flight."""
         key = (program.schedule.digest, contribution.flat.nbytes)
 
@@ -217,7 +237,9 @@ class Communicator:
                     error = problem
             return self._left(number, term, error)
 
-        execution = Execution(program, contribution.flat, self.transport, number % TAGS, self.scratch, term, ended)
+        execution = Execution(
+            program, contribution.flat, self.transport, number % TAGS, self.scratch, term, ended, wire
+        )
         running = Running(self, execution, number, subject)
         with self._lock:
             self._in_flight[number] = running

@@ -4,7 +4,8 @@ An average is made before the sum, as torch's DistributedDataParallel does it: e
 number of participants, or multiplies it by its share of the weights. Partial sums then stay in the range of the
 values, which matters in fp16. Additions happen in the tensor's own type, one after the other in the order of the
 schedule; fp16 and bf16 are rounded after each. Every chunk is summed up once and copied, or summed up from the same two
-terms on both sides of an exchange, so all ranks end with the same bits.
+terms on both sides of an exchange, so all ranks end with the same bits. What is rounded on the wire is added up in float32 at
+least.
 """
 
 from __future__ import annotations
@@ -26,15 +27,19 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 class Contribution:
     """A tensor that takes part: ``flat`` is what is sent and added to, contiguous."""
 
-    def __init__(self, tensor: torch.Tensor, program: Program, op: ReduceOp, weights: tuple[float, ...] | None) -> None:
+    def __init__(
+        self, tensor: torch.Tensor, program: Program, op: ReduceOp, weights: tuple[float, ...] | None,
+        wire: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         tensor = tensor.detach()
         self._tensor = tensor
         self._participates = program.participates
+        kind = tensor.dtype if wire is None or tensor.element_size() > wire.itemsize else torch.float32
         if not self._participates:
-            self.flat = tensor.new_zeros(tensor.numel())
+            self.flat = tensor.new_zeros(tensor.numel(), dtype=kind)
         else:
-            self._in_place = tensor.is_contiguous()
-            self.flat = tensor.view(-1) if self._in_place else tensor.reshape(-1)
+            self._in_place = tensor.is_contiguous() and tensor.dtype == kind
+            self.flat = tensor.view(-1) if self._in_place else tensor.reshape(-1).to(kind)
             _scale(self.flat, program.schedule, program.rank, op, weights)
 
     def settle(self) -> None:

@@ -11,6 +11,10 @@ not overtake are before it in the list, or its own partner's, which by the same 
 arrived in scratch memory. So it is applied, and then there is a next one.
 
 The result does not depend on time: what is added to a cell, and in which order, is fixed by the program.
+
+**Rounded on the wire.** Messages may travel in a smaller type than the tensor's: they are rounded when they are sent, and sums
+are made in the tensor's own type. Both sides of an exchange must add the same two terms, so what is sent there is rounded at
+its sender too; and in the end everything is, so that whoever made a sum has what the others were sent of it.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ MOST_POSTED = 16
 class IncomingChannel:
     """The messages from one peer: which are posted, which one is awaited since when, and memory for those in between."""
 
-    def __init__(self, peer: int, messages: Sequence[Incoming], flat: torch.Tensor, scratch: Scratch) -> None:
+    def __init__(
+        self, peer: int, messages: Sequence[Incoming], flat: torch.Tensor, scratch: Scratch, wire: torch.dtype
+    ) -> None:
         self.peer, self.messages = peer, messages
         self.posted: deque[tuple[Pending, torch.Tensor, torch.Tensor | None]] = deque()
         self.next_posted = 0
@@ -45,25 +51,30 @@ class IncomingChannel:
         self.since = time.monotonic()
         self.waits_for = ""
         """what holds the message at ``position`` up once it has arrived; nothing while it has not"""
-        self._flat, self._scratch = flat, scratch
-        largest = max((m.stop - m.start for m in messages if not m.direct), default=0) * flat.element_size()
-        self._left = slots_for(largest, sum(not m.direct for m in messages))
+        self._flat, self._scratch, self._wire = flat, scratch, wire
+        self._in_place = wire == flat.dtype
+        largest = max((m.stop - m.start for m in messages if not self.is_direct(m)), default=0) * wire.itemsize
+        self._left = slots_for(largest, sum(not self.is_direct(m) for m in messages))
         self._slot_bytes = largest
         self._slots: list[torch.Tensor] = []
+
+    def is_direct(self, message: Incoming) -> bool:
+        """Whether it is received where it belongs: what is rounded cannot be."""
+        return message.direct and self._in_place
 
     def post_ahead(self, transport: Transport, tag: int) -> None:
         """Post receives for the next messages, as far as there is memory for them."""
         while self.next_posted < len(self.messages) and len(self.posted) < MOST_POSTED:
             message = self.messages[self.next_posted]
             slot = None
-            if message.direct:
+            if self.is_direct(message):
                 target = self._flat[message.start : message.stop]
             else:
                 slot = self._slot()
                 if slot is None:
                     return
-                size = (message.stop - message.start) * self._flat.element_size()
-                target = slot[:size].view(self._flat.dtype)
+                size = (message.stop - message.start) * self._wire.itemsize
+                target = slot[:size].view(self._wire)
             self.posted.append((transport.receive(target, self.peer, tag), target, slot))
             self.next_posted += 1
 
@@ -101,13 +112,17 @@ class Execution(Ending):
         scratch: Scratch,
         term: Term,
         on_end: Callable[[Exception | None], bool],
+        wire: torch.dtype | None = None,
     ) -> None:
         super().__init__(term, on_end)
         self.program, self.tag = program, tag
+        self.wire = wire or flat.dtype
         self.channels = [
-            IncomingChannel(peer, [program.incoming[i] for i in ids], flat, scratch)
+            IncomingChannel(peer, [program.incoming[i] for i in ids], flat, scratch, self.wire)
             for peer, ids in program.sources.items()
         ]
+        self._exchanged = {o for message in program.incoming if not message.copies for o in message.guards}
+        """outgoing messages whose cells are added to afterwards"""
         self.posted_sends = dict.fromkeys(program.destinations, 0)
         self._flat, self._transport = flat, transport
         self._changed = Condition(self._lock)
@@ -115,6 +130,8 @@ class Execution(Ending):
         self._applied = bytearray(len(program.incoming))
         self._missing = [len(message.after) for message in program.outgoing]
         self._sends: list[Pending | None] = [None] * len(program.outgoing)
+        self._rounded: dict[int, torch.Tensor] = {}
+        """what is on its way, by outgoing message, where it is not the tensor's own memory"""
         self._working = max(1, len(self.channels))
         self._stream = torch.cuda.current_stream(flat.device) if flat.is_cuda else None
 
@@ -164,7 +181,7 @@ class Execution(Ending):
             channel.post_ahead(self._transport, self.tag)
             pending, arrived, slot = channel.posted.popleft()
             pending.wait(self.term.left())
-            if not message.direct:
+            if not channel.is_direct(message):
                 self._await_turn(channel, message)
                 target = self._flat[message.start : message.stop]
                 if message.copies:
@@ -218,7 +235,12 @@ class Execution(Ending):
         at = self.posted_sends[peer]
         while at < len(ids) and not self._missing[ids[at]] and not self._stopped:
             message = self.program.outgoing[ids[at]]
-            self._sends[ids[at]] = self._transport.send(self._flat[message.start : message.stop], peer, self.tag)
+            part = self._flat[message.start : message.stop]
+            if self.wire != self._flat.dtype:
+                part = self._rounded[ids[at]] = part.to(self.wire)
+                if ids[at] in self._exchanged:
+                    self._flat[message.start : message.stop] = part
+            self._sends[ids[at]] = self._transport.send(part, peer, self.tag)
             at += 1
             self.posted_sends[peer] = at
 
@@ -227,3 +249,6 @@ class Execution(Ending):
         for send in self._sends:
             assert send is not None
             send.wait(self.term.left())
+        self._rounded.clear()
+        if self.wire != self._flat.dtype:
+            self._flat.copy_(self._flat.to(self.wire))

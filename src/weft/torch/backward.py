@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from time import monotonic
 
-import torch
-
+from weft.sparse.finite import NotFiniteError
 from weft.torch.buckets import Bucket
 from weft.torch.flights import Flight
 from weft.torch.statistics import Tally
@@ -19,7 +18,7 @@ class Backward:
     def __init__(
         self,
         buckets: Sequence[Bucket],
-        launch: Callable[[torch.Tensor], Flight],
+        launch: Callable[[Bucket], Flight],
         used: Callable[[int], Sequence[int]],
         held: bool = False,
     ) -> None:
@@ -35,6 +34,8 @@ class Backward:
         self._ended = 0
         """how many buckets have ended of those before which all others have"""
         self._lock = RLock()  # an average that is there at once calls back while it is being launched
+        self._in_line = True
+        """whether buckets wait for those that they come after"""
         self._error: Exception | None = None
 
     @property
@@ -73,14 +74,23 @@ class Backward:
         return [(flight.begun, flight.ended or now) for flight in self._flights]
 
     def wait(self, tally: Tally) -> None:
-        """Launch what is left, and return when all averages are there."""
+        """Launch what is left, and return when all averages are there.
+
+        ``NotFiniteError`` is raised when all have ended: nothing has failed, and the next pass may be a better one.
+        """
         self._held = False
         begun = monotonic()
+        not_finite: NotFiniteError | None = None
         for b in range(len(self._buckets)):
             self._advance()
             if self._error is not None:
                 raise self._error
-            self._flights[b].wait()
+            try:
+                self._flights[b].wait()
+            except NotFiniteError as error:
+                not_finite = not_finite or error
+        if not_finite is not None:
+            raise not_finite
         ended = monotonic()
         tally.add(
             self.intervals,
@@ -96,9 +106,9 @@ class Backward:
                 after = self._buckets[b].rule.after
                 while self._ended < b and self._flights[self._ended].ended:
                     self._ended += 1
-                if self._missing[b] or (after is not None and self._ended <= after):
+                if self._missing[b] or (self._in_line and after is not None and self._ended <= after):
                     return
-                flight = self._launch(self._buckets[b].flat)
+                flight = self._launch(self._buckets[b])
                 self._flights.append(flight)
                 if b <= self._last_leader:
                     flight.when_done(self._advance_elsewhere)

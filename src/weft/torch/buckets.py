@@ -18,20 +18,28 @@ from weft.overlap.arrangement import BucketRule
 class Bucket:
     """The memory of one bucket. ``views[k]`` is where the gradient of its k-th parameter is."""
 
-    def __init__(self, rule: BucketRule, everything: Sequence[torch.nn.Parameter], with_flags: bool) -> None:
+    def __init__(
+        self, rule: BucketRule, everything: Sequence[torch.nn.Parameter], with_flags: bool, names: Sequence[str] = ()
+    ) -> None:
         self.rule = rule
+        self.names = [names[place] for place in rule.parameters] if names else list(map(str, rule.parameters))
         self.parameters = [everything[place] for place in rule.parameters]
         first = self.parameters[0]
         if any((p.dtype, p.device) != (first.dtype, first.device) for p in self.parameters):
             raise InputError(f"a bucket of parameters {rule.parameters} has more than one type or device: divide it")
         elements = sum(p.numel() for p in self.parameters)
         self.flat = torch.zeros(elements + with_flags * len(self.parameters), dtype=first.dtype, device=first.device)
-        self.flags = self.flat[elements:]
+        self.gradients, self.flags = self.flat[:elements], self.flat[elements:]
         self.views: list[torch.Tensor] = []
         at = 0
         for parameter in self.parameters:
             self.views.append(_part(self.flat, at, parameter))
             at += parameter.numel()
+
+    @property
+    def layout(self) -> list[tuple[str, int]]:
+        """Names and sizes of the gradients, in the order in which they lie."""
+        return [(name, parameter.numel()) for name, parameter in zip(self.names, self.parameters, strict=True)]
 
     def take_in(self, k: int) -> None:
         """Have the gradient of the k-th parameter in the bucket's memory; zeros if there is none."""

@@ -5,7 +5,7 @@ It takes the place of torch's DistributedDataParallel, in the same training loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -19,11 +19,13 @@ from weft.overlap.arrangement import Arrangement
 from weft.runtime.contribution import DTYPES
 from weft.torch.alike import agree_on, give_to_all, signature
 from weft.torch.arrangement import BUCKET_BYTES, by_size
-from weft.torch.choice import BACKEND, Choice, Given, name_of
+from weft.torch.choice import BACKEND, Choice, Given
+from weft.torch.compressing import Compress, SparseAveraging, averaging_of, compress_of, flat_for_planning
 from weft.torch.deciding import Decision, decided, network_of
-from weft.torch.flights import PATIENCE, Averaging
+from weft.torch.flights import PATIENCE
 from weft.torch.recording import side_by_side
 from weft.torch.reducing import communicator
+from weft.torch.sparse import SparseStatistics
 from weft.torch.statistics import StepStatistics
 from weft.torch.synchronizer import Synchronizer, Unused
 from weft.torch.tuning import AUTO, Overlap, Tuning, check_scheduler
@@ -52,6 +54,10 @@ class DataParallel(torch.nn.Module):
       ``"asc-wfbp"``, ``"mg-wfbp"``, ``"wfbp"``, ``"fixed-size"``, ``"one-bucket"``) profiles and takes what that makes; an
       ``Arrangement`` is used as it is; ``None`` stands for buckets of ``bucket_bytes``. The default is ``"auto"`` where
       the plan is and ``bucket_bytes`` is not given, and ``None`` otherwise.
+    - ``compress``: ``None``; ``"fp16"`` or ``"bf16"``, which round gradients to half the bytes when they are sent and add them up
+      in float32; the name of a sparse method (``"spardl"``, ``"topk-a"``, ``"topk-dsa"``, ``"gtopk"``, ``"ok-topk"``), or a
+      ``weft.sparse.Compression``, which says more about it. These send the strongest hundredth of every bucket, or whatever
+      their density is, and keep the rest for later: every rank saves its own ``compress_state_dict()``.
     - ``unused``: with ``"error"`` a parameter that has no part in the loss is an error that names it; with ``"zeros"`` it
       counts as zero on that rank, and keeps its gradient (or none) if no rank used it.
     - ``weights``: one number per rank, such as the sizes of uneven batches, for a weighted average.
@@ -69,6 +75,7 @@ class DataParallel(torch.nn.Module):
         *,
         overlap: str | Arrangement | None = DEFAULT,
         bucket_bytes: int | None = None,
+        compress: Compress = None,
         group: dist.ProcessGroup | None = None,
         unused: Unused = "error",
         weights: Sequence[float] | None = None,
@@ -84,7 +91,8 @@ class DataParallel(torch.nn.Module):
         self._seconds = PATIENCE if timeout is None else timeout
         self._us = communicator(group, named[0][1].device)
         choice = Choice.of(BACKEND if plan == "auto" else plan)
-        averaging = Averaging(choice, group, weights, timeout)
+        self.compress = compress_of(compress)
+        averaging = averaging_of(self.compress, choice, group, weights, timeout, self._network)
         if overlap == DEFAULT:
             overlap = AUTO if plan == "auto" and bucket_bytes is None else None
         if isinstance(overlap, str):
@@ -95,17 +103,19 @@ class DataParallel(torch.nn.Module):
         self._trained = [(name, parameter, parameter.requires_grad) for name, parameter in module.named_parameters()]
         self._agree_on(
             f"data-parallel training of {signature(module)}, in {len(self.buckets)} buckets of up to {size} bytes, "
-            f"overlap {overlap}, "
+            f"overlap {overlap}, compress {self.compress}, "
             f"{unused=}, {averaging.weights=}, {broadcast_buffers=}, plan {'auto' if plan == 'auto' else choice.digest}"
         )
         give_to_all([*module.parameters(), *module.buffers()], group, self._seconds)
         self._buffers_are_due = True
         self.wait_late = False
         """for a ``LateOptimizer``: whether averages may arrive in the next forward pass, as soon as buckets are settled"""
-        self.decision = Decision(choice, (f"{choice}, as asked for",))
+        self.decision = Decision(choice, (f"{averaging.named(choice)}, as asked for",))
+        if isinstance(averaging, SparseAveraging) and averaging.ranks > 1:
+            _ = averaging.state  # all ranks are here: it may measure
         self._tuning: Tuning | None = None
         self._tunes = isinstance(overlap, str) and averaging.ranks > 1
-        if plan == "auto":
+        if plan == "auto" and not isinstance(averaging, SparseAveraging):
             self.replan()
         if self._tunes and isinstance(overlap, str):
             self._tuning = Tuning(overlap, self._synchronizer, self._us, group, self._agree_on)
@@ -147,13 +157,15 @@ class DataParallel(torch.nn.Module):
     def use(self, plan: Given) -> None:
         """Take another plan from the next backward pass on; all ranks call this between the same two."""
         choice = Choice.of(plan)
+        self._check_planned()
         self._switch(Decision(choice, (f"{choice}, as asked for",)))
 
     def replan(self, network: Network | str | Path | None = None) -> Decision:
         """Measure the network, or take this one, plan and decide again; all ranks call this between the same two passes."""
         synchronizer = self._synchronizer
         synchronizer.check_idle()
-        flats = [bucket.flat for bucket in synchronizer.buckets]
+        self._check_planned()
+        flats = [flat_for_planning(bucket.flat, self.compress) for bucket in synchronizer.buckets]
         if self._tunes:
             whole = torch.zeros(sum(flat.numel() for flat in flats), dtype=flats[0].dtype, device=flats[0].device)
             flats = [whole[: size // whole.element_size()] for size in LADDER if 2 * size < whole.nbytes] + [whole]
@@ -169,6 +181,33 @@ class DataParallel(torch.nn.Module):
         self._tuning, self._tunes = None, False
         self._synchronizer.when_passed, self._synchronizer.held = lambda _: None, False
         self._synchronizer.arrange(arrangement)
+
+    def _check_planned(self) -> None:
+        if isinstance(self._synchronizer.averaging, SparseAveraging):
+            raise InputError(f"{self.compress} sends parts of gradients in its own way: there is no plan to change")
+
+    def compress_state_dict(self) -> dict[str, Any]:
+        """What this rank has not sent yet, by parameter, for ``load_compress_state_dict``; empty where nothing is kept."""
+        averaging = self._synchronizer.averaging
+        self.settle()
+        return averaging.state_dict() if isinstance(averaging, SparseAveraging) else {}
+
+    def load_compress_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on as saved by the same rank of as many; between two passes."""
+        averaging = self._synchronizer.averaging
+        self._synchronizer.check_idle()
+        self.settle()
+        if isinstance(averaging, SparseAveraging) and state:
+            averaging.load_state_dict(state)
+        elif state:
+            raise InputError(
+                f"compress={self.compress} keeps nothing, and a state was given: compress as when it was saved"
+            )
+
+    def take_compress_statistics(self) -> SparseStatistics | None:
+        """What selecting and sending has cost since this was last called; None where everything is sent."""
+        averaging = self._synchronizer.averaging
+        return averaging.take_statistics() if isinstance(averaging, SparseAveraging) else None
 
     @property
     def choice(self) -> Choice:
@@ -227,17 +266,19 @@ class DataParallel(torch.nn.Module):
 
     def report(self) -> str:
         """The buckets, how each is averaged, and why, in words."""
-        choice = self.choice
+        buckets, averaging = self._synchronizer.buckets, self._synchronizer.averaging
         count = f"{len(self.buckets)} bucket{'s' if len(self.buckets) > 1 else ''}"
         lines = [f"{count} among {self._synchronizer.averaging.ranks} ranks"]
         lines += [
-            f"  bucket {number}: {format_bytes(nbytes)}, {name_of(choice.way(nbytes))}"
-            for number, nbytes in enumerate(self.buckets[:MOST_LINES])
+            f"  bucket {number}: {format_bytes(bucket.flat.nbytes)}, {averaging.name_of(bucket.flat)}"
+            for number, bucket in enumerate(buckets[:MOST_LINES])
         ]
         if len(self.buckets) > MOST_LINES:
             rest = self.buckets[MOST_LINES:]
             lines.append(f"  {len(rest)} more, of {format_bytes(min(rest))} to {format_bytes(max(rest))}")
         found = () if self.overlap is None else self.overlap.reasons
+        if isinstance(averaging, SparseAveraging):
+            lines += [choice.reason for choice in averaging.state.team_choices.values()][:MOST_LINES]
         return "\n".join([*lines, *self.decision.reasons, *found])
 
     def _switch(self, decision: Decision) -> None:

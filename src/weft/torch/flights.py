@@ -8,17 +8,24 @@ from datetime import timedelta
 from functools import lru_cache
 from threading import Event, Lock
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.distributed as dist
 
 from weft.errors import ExecutionError, InputError
 from weft.runtime.communicator import Running
-from weft.runtime.halves import halves
+from weft.runtime.contribution import ReduceOp
+from weft.runtime.halves import Half, halves
 from weft.runtime.program import Program
-from weft.torch.choice import Choice, schedule_of
+from weft.schedule import Schedule
+from weft.torch.buckets import Bucket
+from weft.torch.choice import Choice, name_of, schedule_of
 from weft.torch.reducing import communicator
+
+if TYPE_CHECKING:
+    from weft.planning import Plan
+    from weft.torch.choice import Way
 
 PATIENCE = 1800.0
 """Seconds that the backend's own operations may take unless something else is said: torch.distributed's default."""
@@ -61,6 +68,8 @@ class Averaging:
         timeout: float | None = None,
     ) -> None:
         self.choice, self.timeout = choice, timeout
+        self.wire: torch.dtype | None = None
+        """the type in which schedules send, if it is not the tensor's own"""
         self._group = group
         self.ranks, self.rank = dist.get_world_size(group), dist.get_rank(group)
         choice.check(self.ranks)
@@ -70,23 +79,45 @@ class Averaging:
     def launch(self, tensor: torch.Tensor) -> Flight:
         """Start. All ranks do so in the same order; until its end the tensor must not be touched."""
         if self.ranks == 1:
-            return _Landed()
-        way = self.choice.way(tensor.nbytes)
+            return Landed()
+        way = self.way(tensor)
         if isinstance(way, str):
             return self.launch_on_backend(tensor)
-        begun, us = monotonic(), communicator(self._group, tensor.device)
-        return _Executed(begun, us.launch(way, tensor, "average", self.weights, self.timeout), tensor.element_size())
+        return self._executed(way, tensor)
 
-    def launch_half(self, tensor: torch.Tensor, second: bool) -> Flight:
+    def launch_bucket(self, bucket: Bucket) -> Flight:
+        """Start to average a bucket."""
+        return self.launch(bucket.flat)
+
+    def launch_half(self, bucket: Bucket, second: bool) -> Flight:
         """One half of an average, the second after the first has ended; where there are no halves, the first is all of it."""
-        way = self.choice.way(tensor.nbytes)
+        way = self.way(bucket.flat)
         both = None if isinstance(way, str) or self.ranks == 1 else halves(schedule_of(way))
         if both is None:
-            return _Landed() if second else self.launch(tensor)
+            return Landed() if second else self.launch_bucket(bucket)
+        return self._executed(both[second], bucket.flat, second)
+
+    def owe(self, device: torch.device, launch: Callable[[], None]) -> None:
+        """This must be called, on all ranks, before anything else is launched by a schedule."""
+        communicator(self._group, device).owe(launch)
+
+    def way(self, tensor: torch.Tensor) -> Way:
+        """Which way a tensor takes."""
+        return self.choice.way(tensor.nbytes)
+
+    def name_of(self, tensor: torch.Tensor) -> str:
+        """The same in words."""
+        return name_of(self.way(tensor))
+
+    def named(self, choice: Choice) -> str:
+        """A choice in words, with all else that says how tensors are averaged."""
+        return str(choice)
+
+    def _executed(self, what: Plan | Schedule | Half, tensor: torch.Tensor, second: bool = False) -> Flight:
         begun, us = monotonic(), communicator(self._group, tensor.device)
+        op: ReduceOp = "sum" if second else "average"
         weights = None if second else self.weights
-        running = us.launch(both[second], tensor, "sum" if second else "average", weights, self.timeout)
-        return _Executed(begun, running, tensor.element_size())
+        return Executed(begun, us.launch(what, tensor, op, weights, self.timeout, wire=self.wire, owed=second))
 
     def launch_on_backend(self, tensor: torch.Tensor) -> Flight:
         """The backend's own all-reduce, whatever was chosen."""
@@ -95,7 +126,7 @@ class Averaging:
         return _OnBackend(tensor, self._group, self.rank, self.ranks, limit)
 
 
-class _Landed:
+class Landed:
     """Nothing to do: there is only one rank."""
 
     bytes_sent = 0
@@ -110,12 +141,12 @@ class _Landed:
         call()
 
 
-class _Executed:
+class Executed:
     """By a schedule."""
 
-    def __init__(self, begun: float, running: Running, element_size: int) -> None:
+    def __init__(self, begun: float, running: Running) -> None:
         self.begun = begun
-        self._running, self._element_size = running, element_size
+        self._running = running
 
     @property
     def ended(self) -> float:
@@ -123,7 +154,8 @@ class _Executed:
 
     @property
     def bytes_sent(self) -> int:
-        return _elements_sent(self._running.execution.program) * self._element_size
+        execution = self._running.execution
+        return _elements_sent(execution.program) * execution.wire.itemsize
 
     def wait(self) -> None:
         self._running.wait()

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-import torch
-
 from weft.torch.backward import Backward
 from weft.torch.buckets import Bucket
 from weft.torch.flights import Flight
@@ -26,18 +24,35 @@ class Later(Backward):
     def __init__(
         self,
         buckets: Sequence[Bucket],
-        launch_half: Callable[[torch.Tensor, bool], Flight],
+        launch_half: Callable[[Bucket, bool], Flight],
         used: Callable[[int], Sequence[int]],
+        owe: Callable[[Callable[[], None]], None],
     ) -> None:
-        super().__init__(buckets, lambda tensor: launch_half(tensor, False), used)
+        """``owe`` is told what has to be called before anything else is launched."""
+        super().__init__(buckets, lambda bucket: launch_half(bucket, False), used)
         self._launch_half = launch_half
         self._last_leader = len(buckets)  # every first half calls back: the last one lets the second halves go
+        self._owe = owe
         self._second: dict[int, Flight] = {}
+        self._together = TOGETHER
         self._waited = 0.0
 
     def leave(self) -> None:
-        """No gradient comes any more: let everything go, and return."""
+        """No gradient comes any more: let everything go, and return.
+
+        All first halves leave now, whatever they come after, and second halves before anything else that this process launches
+        from here on: what others launch must meet the same on all ranks.
+        """
+        self._in_line = False
         self._advance()
+        self._owe(self.launch_rest)
+
+    def launch_rest(self) -> None:
+        """Launch what is left of this pass, when its first halves have ended."""
+        for flight in self._flights:
+            flight.wait()
+        self._together = len(self._buckets)
+        self._go_on()
 
     def there(self, b: int) -> None:
         """Return when the averages of a bucket and of all after it are there."""
@@ -74,8 +89,8 @@ class Later(Backward):
             if len(self._flights) < len(self._buckets) or not all(flight.ended for flight in self._flights):
                 return
             while self._error is None and len(self._second) < len(self._buckets):
-                if sum(not flight.ended for flight in self._second.values()) >= TOGETHER:
+                if sum(not flight.ended for flight in self._second.values()) >= self._together:
                     return
                 b = len(self._buckets) - 1 - len(self._second)
-                self._second[b] = self._launch_half(self._buckets[b].flat, True)
+                self._second[b] = self._launch_half(self._buckets[b], True)
                 self._second[b].when_done(self._advance_elsewhere)

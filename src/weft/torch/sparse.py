@@ -27,7 +27,8 @@ from weft.sparse.feedback import ErrorFeedback, Layout, ReduceOp
 from weft.sparse.memory import converse
 from weft.sparse.pairs import Pairs, Values
 from weft.sparse.rounds import Part
-from weft.sparse.teams import TeamChoice
+from weft.sparse.teams import AlphaBeta, TeamChoice
+from weft.torch.alpha_beta import measured_alpha_beta
 from weft.torch.hook import future_of
 from weft.torch.reducing import communicator
 
@@ -52,6 +53,18 @@ class SparseRunning:
 
     def __init__(self, settle: Callable[[], None], running: RunningPart[None] | None) -> None:
         self._settle, self._running = settle, running
+        self.begun = monotonic()
+        self._ended = 0.0 if running is not None else self.begun
+
+    @property
+    def ended(self) -> float:
+        """When, on the clock of time.monotonic; 0 while it has not."""
+        return self._ended if self._running is None else float(self._running.execution.ended)
+
+    @property
+    def bytes_sent(self) -> int:
+        """By this rank, so far."""
+        return 0 if self._running is None else int(self._running.execution.bytes_sent)
 
     def wait(self) -> None:
         """Return when the tensor holds the result; raise ``PeerError``, or ``NotFiniteError`` on all ranks, if it cannot be."""
@@ -71,7 +84,8 @@ class SparseState:
     """How gradients are made sparse, and what is kept of every parameter.
 
     With ``named_parameters`` it is kept under their names, else under the order in which they are first seen. ``network`` is what
-    teams="auto" chooses for. ``timeout`` (seconds) overrides the deadline that is otherwise made from measured times.
+    teams="auto" chooses for, or ``cost``; without either it is measured, by all ranks, which then make their states together.
+    ``timeout`` (seconds) overrides the deadline that is otherwise made from measured times.
     """
 
     def __init__(
@@ -81,13 +95,20 @@ class SparseState:
         group: dist.ProcessGroup | None = None,
         named_parameters: Iterable[tuple[str, torch.Tensor]] | None = None,
         network: Network | None = None,
+        cost: AlphaBeta | None = None,
         timeout: float | None = None,
     ) -> None:
         if not dist.is_available() or not dist.is_initialized():
             raise InputError("torch.distributed is not set up: call torch.distributed.init_process_group first")
         self.compression, self.timeout = compression, timeout
         self._group = group
-        self.feedback = ErrorFeedback(compression, dist.get_rank(group), dist.get_world_size(group), network=network)
+        compression.check_workers(dist.get_world_size(group))
+        if compression.teams == "auto" and compression.method == "spardl" and network is None and cost is None:
+            cost = measured_alpha_beta(communicator(group), group)
+        self.cost = cost
+        self.feedback = ErrorFeedback(
+            compression, dist.get_rank(group), dist.get_world_size(group), network=network, cost=cost
+        )
         self._named = named_parameters is not None
         self._names = {parameter: name for name, parameter in named_parameters or ()}
         self._lock = Lock()
@@ -119,14 +140,16 @@ class SparseState:
         flat = tensor.detach().reshape(-1)
         gradient: Values = flat.to("cpu", torch.float32).contiguous().numpy()
         part = self.feedback.part(gradient, layout, op)
-        found: list[Pairs] = []
+        is_copy = gradient.ctypes.data != tensor.data_ptr()
+        there: list[bool] = []
 
         def kept() -> Part[None]:
-            found.append((yield from part))
+            _put(gradient, (yield from part))
+            there.append(True)
 
         def settle() -> None:
-            if found:
-                _put(tensor, gradient, found.pop())
+            if there and is_copy:
+                tensor.detach().copy_(torch.from_numpy(gradient).view(tensor.shape))
 
         if self.feedback.workers == 1:
             begun = monotonic()
@@ -202,13 +225,10 @@ def sparse_hook(state: SparseState, bucket: GradBucket) -> torch.futures.Future[
     return future_of(state.launch(buffer, state.layout_of(bucket.parameters())), buffer)
 
 
-def _put(tensor: torch.Tensor, gradient: Values, result: Pairs) -> None:
-    """Write the result where the caller expects it; ``gradient`` may be a copy of the tensor, or its own memory."""
+def _put(gradient: Values, result: Pairs) -> None:
+    """Write the result over the gradient."""
     gradient[:] = 0
     gradient[result.index] = result.value
-    arrived = torch.from_numpy(gradient)
-    if arrived.data_ptr() != tensor.data_ptr():
-        tensor.detach().copy_(arrived.view(tensor.shape))
 
 
 def _with_tensors(value: Any) -> Any:

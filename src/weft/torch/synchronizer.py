@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -11,6 +12,7 @@ from torch.autograd import Variable
 
 from weft.errors import ExecutionError, InputError
 from weft.overlap.arrangement import Arrangement
+from weft.sparse.finite import NotFiniteError
 from weft.torch.backward import Backward
 from weft.torch.buckets import Bucket
 from weft.torch.flights import Averaging
@@ -63,7 +65,8 @@ class Synchronizer:
         self.settle()
         self.arrangement = arrangement
         self.buckets = [
-            Bucket(rule, self.parameters, with_flags=self._unused == "zeros") for rule in arrangement.buckets
+            Bucket(rule, self.parameters, with_flags=self._unused == "zeros", names=self.names)
+            for rule in arrangement.buckets
         ]
         self._homes = [(0, 0)] * len(self.parameters)
         for b, rule in enumerate(arrangement.buckets):
@@ -87,10 +90,11 @@ class Synchronizer:
         self.recorder.gradient(place)
         if self._backward is None:
             self.settle()
+            owe = partial(self.averaging.owe, self.parameters[0].device)
             self._backward = (
-                Later(self.buckets, self.averaging.launch_half, self._used_in)
+                Later(self.buckets, self.averaging.launch_half, self._used_in, owe)
                 if self.late
-                else Backward(self.buckets, self.averaging.launch, self._used_in, self.held)
+                else Backward(self.buckets, self.averaging.launch_bucket, self._used_in, self.held)
             )
             Variable._execution_engine.queue_callback(self._finish)
         b, k = self._homes[place]
@@ -126,7 +130,12 @@ class Synchronizer:
             backward.leave()
             self._later, self._there, self._backward = (backward, absent, used), len(self.buckets), None
             return
-        backward.wait(self.tally)
+        try:
+            backward.wait(self.tally)
+        except NotFiniteError:
+            self._backward = None  # on all ranks: they are in step
+            self.recorder.restart()
+            raise
         self._backward = None
         self._end(backward, absent, used)
 

@@ -152,10 +152,10 @@ class Tuning:
     def _models(self) -> dict[str, CommunicationModel]:
         averaging, device = self._synchronizer.averaging, self._synchronizer.parameters[0].device
         averaging.choice = self._choice
-        models = {str(self._choice): measured_model(averaging.launch, self._group, device, MEASURING)}
+        models = {averaging.named(self._choice): measured_model(averaging.launch, self._group, device, MEASURING)}
         if self.scheduler == AUTO and self._choice != Choice.of(BACKEND):
             own = measured_model(averaging.launch_on_backend, self._group, device, MEASURING)
-            models[str(Choice.of(BACKEND))] = own
+            models[averaging.named(Choice.of(BACKEND))] = own
         return models
 
     def _proposed(self, workload: Workload, models: dict[str, CommunicationModel]) -> str:
@@ -184,7 +184,7 @@ class Tuning:
     def _take(self, proposal: Proposal) -> None:
         """From the next pass on."""
         us = self._synchronizer
-        choice = self._choice if proposal.way == str(self._choice) else Choice.of(BACKEND)
+        choice = self._choice if proposal.way == us.averaging.named(self._choice) else Choice.of(BACKEND)
         if us.arrangement != proposal.arrangement or us.averaging.choice != choice:
             self._agree(f"buckets {proposal.arrangement} by {choice.digest}")
             us.averaging.choice = choice

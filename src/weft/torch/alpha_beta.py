@@ -1,0 +1,46 @@
+"""What a message and a number in it take on this cluster, measured: by these SparDL's number of teams is chosen."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+import torch.distributed as dist
+
+from weft.runtime.communicator import Communicator
+from weft.runtime.conversing import launch_part
+from weft.runtime.turns import slowest, timed
+from weft.sparse.rounds import Part, Round
+from weft.sparse.teams import BYTES_PER_NUMBER, AlphaBeta
+from weft.sparse.wire import Message
+
+SMALL, LARGE = 64, 500_000
+"""bytes"""
+ROUNDS, TURNS = 4, 3
+
+
+def measured_alpha_beta(us: Communicator, group: dist.ProcessGroup | None = None) -> AlphaBeta:
+    """Those of rounds in which every rank sends to the one half of the ranks away, on the slowest rank; all ranks get the same.
+
+    That is SparDL's first and longest round; ``weft.sparse.teams.alpha_beta`` computes the same from a network.
+    """
+    if us.transport.size == 1:
+        return AlphaBeta(0.0, 0.0)
+    small, large = (_round_seconds(us, nbytes, group) for nbytes in (SMALL, LARGE))
+    return AlphaBeta(small, BYTES_PER_NUMBER * max(0.0, large - small) / (LARGE - SMALL))
+
+
+def _round_seconds(us: Communicator, nbytes: int, group: dist.ProcessGroup | None) -> float:
+    def work() -> None:
+        part = _shifts(us.transport.rank, us.transport.size, nbytes)
+        launch_part(us, part, f"{ROUNDS} shifts of {nbytes} bytes", here=True).result()
+
+    timed(work, group)  # connects
+    return median(slowest([timed(work, group) for _ in range(TURNS)], group)) / ROUNDS
+
+
+def _shifts(rank: int, ranks: int, nbytes: int) -> Part[None]:
+    far = (ranks + 1) // 2
+    message = Message(np.zeros(nbytes, np.uint8), nbytes)
+    for _ in range(ROUNDS):
+        yield Round({(rank + far) % ranks: message}, {(rank - far) % ranks: nbytes})
