@@ -15,10 +15,11 @@ from torch._C._distributed_c10d import HashStore
 
 from weft.collectives import ring
 from weft.network import two_tier
-from weft.planning import Plan
+from weft.planning import Costs, Plan
 from weft.runtime import choosing
 from weft.runtime.choosing import TURNS, Tried, paced
 from weft.runtime.pacing import PART, Connection, Pacing, pacing_of
+from weft.simulation import simulate
 
 SO_MAX_PACING_RATE = 47
 UNLIMITED = 0xFFFFFFFF
@@ -124,10 +125,13 @@ def test_a_plan_stays_paced_only_if_that_is_measured_to_be_faster(
     us: Any = SimpleNamespace(pacing=Remembers(), transport=SimpleNamespace(keeps_tags_apart=True))
     monkeypatch.setattr(choosing, "_turn", lambda *_: held_back if us.pacing.adopted else 1.0)
     monkeypatch.setattr(choosing, "slowest", lambda *_: [0.0])
-    best = paced(us, Tried(plan(), (1.0,)))
+    best = paced(us, Tried(plan(), (1.0,)), Costs(unfairness=0.3))
+    fair = simulate(plan().schedule, NETWORK, 1000).seconds
+    assert best.plan.seconds == (pytest.approx(fair) if kept else 1.0)
     assert (best.paced, us.pacing.adopted) == (kept, kept)
     assert best.times == ((held_back,) if kept else (1.0,)) * TURNS
     small = Tried(plan(0.001), (1.0,))
-    assert paced(us, small) is small
+    assert paced(us, small, Costs()) is small
     us.transport.keeps_tags_apart = False
-    assert paced(us, best) is best
+    best = Tried(plan(), (1.0,))
+    assert paced(us, best, Costs()) is best

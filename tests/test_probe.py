@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 import threading
 import time
 from typing import Any
@@ -19,7 +20,7 @@ from weft.network import two_tier
 from weft.probing import Pair, most_rounds
 from weft.runtime import Faults, FaultyTransport, Transport, loopback, probe_failure, probe_flows, probe_orders
 from weft.runtime.probe import Probed, probe_on
-from weft.runtime.probe_flows import AHEAD, FIRST, message_sizes, settled_rate, stream_limit
+from weft.runtime.probe_flows import AHEAD, FIRST, Buffers, message_sizes, settled_rate, stream_limit
 
 Captured = pytest.CaptureFixture[str]
 MANY = 4_000_000_000
@@ -149,6 +150,21 @@ def test_a_rank_that_is_lost_during_a_probe_is_named_by_all_others(
             assert error.culprits == error.silent == (victim,), str(error)
             assert f"see what became of rank {victim}" in str(error)
             assert "while the network is probed" in str(error)
+
+
+def test_patience_is_long_until_all_pairs_have_met_and_then_as_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def answers_to(transport: Transport, buffers: Buffers, order: probe_orders.Order) -> list[probe_orders.Answer]:
+        asked.append(order.patience)
+        return probe_orders.answers_to(transport, buffers, order)
+
+    monkeypatch.setattr(sys.modules["weft.runtime.probe"], "answers_to", answers_to)
+    found, _ = probed(4)
+    assert found[0] is not None
+    assert found[0].rounds > 6
+    assert asked[:5] == [probe_orders.MESSAGE_PATIENCE] * 5
+    assert probe_orders.LEAST_PATIENCE <= asked[-1] < probe_orders.MESSAGE_PATIENCE
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), RuntimeError("of the progress bar")], ids=["ctrl-c", "error"])

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.racks import racks_of, true_regions
+from benchmarks.scenarios import MBIT
 
-from probe_bed import MBIT, racks_of, true_regions
 from weft import Network
 from weft.emulation.capabilities import capabilities
 

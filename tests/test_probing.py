@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from benchmarks.racks import drawn_network, racks_of, true_regions
+from benchmarks.scenarios import MBIT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_bed import MBIT, Bed, drawn_network, racks_of, true_regions
+from probe_bed import Bed
 from weft import Network
 from weft.network import Link, both_ways
 from weft.probing import NOBODY, Findings, Round, findings_of, investigate, most_rounds, pairing_rounds

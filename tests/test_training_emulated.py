@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.racks import racks_of
+from benchmarks.scenarios import MBIT
 
-from probe_bed import MBIT, racks_of
 from weft.emulation.capabilities import capabilities
 
 WORKERS, KILLED_AT, EVERY = 3, 11, 4

@@ -79,7 +79,7 @@ def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks
             )
             plans = [way for _, way in Choice.parse(text).ways]
             best, *others = tried(us, [way for way in plans if isinstance(way, Plan)])
-            best = refined(us, paced(us, best), costs)
+            best = refined(us, paced(us, best, costs), costs)
             found.append(measured(us, replace(best.plan, why=_why(best, others)), args.repeat, paced=best.paced))
     return found
 

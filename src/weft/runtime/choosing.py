@@ -70,9 +70,16 @@ def tried(
 
 
 def paced(
-    communicator: Communicator, best: Tried, group: dist.ProcessGroup | None = None, seconds: float = 20.0
+    communicator: Communicator,
+    best: Tried,
+    costs: Costs,
+    group: dist.ProcessGroup | None = None,
+    seconds: float = 20.0,
 ) -> Tried:
-    """The same plan with its connections held back, if that is faster; it then stays so. Called by all ranks together."""
+    """The same plan with its connections held back, if that is faster; it then stays so. Called by all ranks together.
+
+    Connections that hold back share their links as planned, so unfairness has no part in what is then predicted.
+    """
     if best.plan.seconds < WORTH_PACING or not communicator.transport.keeps_tags_apart:
         return best  # NCCL's connections are not this process's
     if communicator.pacing is None:
@@ -91,7 +98,7 @@ def paced(
 
     times = _in_turn(free, held_back, group, seconds)
     if median(times[1]) <= FASTER * median(times[0]):
-        return Tried(best.plan, times[1], True)
+        return Tried(_predicted(best.plan, replace(costs, unfairness=0.0)), times[1], True)
     pacing.drop(best.plan)
     return Tried(best.plan, times[0])
 
@@ -106,6 +113,8 @@ def refined(
     """The same plan in twice the segments, and so on, as long as that is faster. Called by all ranks together."""
     ends = time.monotonic() + seconds
     pacing = communicator.pacing if best.paced else None
+    if best.paced:
+        costs = replace(costs, unfairness=0.0)
     while slowest([time.monotonic() - ends], group)[0] < 0 and (finer := _finer(best.plan, costs)) is not None:
         if pacing is not None:
             pacing.adopt(finer)
@@ -130,8 +139,12 @@ def _finer(plan: Plan, costs: Costs) -> Plan | None:
     if plan.nbytes < LEAST_MESSAGE * len(schedule.chunk_weights):
         return None
     verify(schedule)
-    predicted = simulate(schedule, plan.network, plan.nbytes, **asdict(costs))
-    return replace(plan, schedule=schedule, segments=segments, seconds=predicted.seconds)
+    return _predicted(replace(plan, schedule=schedule, segments=segments), costs)
+
+
+def _predicted(plan: Plan, costs: Costs) -> Plan:
+    """With the time that it should take by these costs."""
+    return replace(plan, seconds=simulate(plan.schedule, plan.network, plan.nbytes, **asdict(costs)).seconds)
 
 
 def _in_turn(

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import median
 
 import torch
 import torch.distributed as dist
 
-from weft.bounds import bound
-from weft.collectives import ring, ring_ordered
+from weft.collectives import ring
 from weft.network import Network, full_mesh
+from weft.packing.fair import fair_rates
 from weft.planning import Costs
 from weft.runtime.communicator import Communicator
+from weft.runtime.probe_failure import probe_error
+from weft.runtime.probe_flows import Buffers, exchange, stream_limit
+from weft.runtime.transport import TransportError
 from weft.runtime.turns import slowest, timed
 from weft.schedule import Schedule
-from weft.simulation import simulate
 
 SEGMENTS = 16
 ADDED = 1 << 20
 """Elements of the tensors that are added."""
 TURNS = 5
-RING_SECONDS, LARGEST_RING, RING_SEGMENTS, RING_TURNS = 0.5, 32_000_000, 4, 4
-"""How long the ring that shows the links' efficiency should take, its most bytes, and how often it runs."""
+STREAM_SECONDS, MOST_STREAMED, STREAM_TURNS, PATIENCE = 0.5, 1_000_000_000, 3, 60.0
+"""How long the streams last that show the links' efficiency, the most bytes of each, how often; how long a message may take."""
 LEAST_EFFICIENCY = 0.5
 """What is slower than that is not a matter of headers: the network is another than the one that is known."""
 TCP_UNFAIRNESS = 0.3
@@ -34,11 +36,11 @@ fluid rate; 69% to 85% were measured on emulated racks (``benchmarks/incast.py``
 def measured_costs(
     communicator: Communicator, group: dist.ProcessGroup | None = None, network: Network | None = None
 ) -> Costs:
-    """The costs on the slowest rank; every rank gets the same. Takes about a second, and three more with a network.
+    """The costs on the slowest rank; every rank gets the same. Takes about a second, and two more with a network.
 
     A ring of tiny segments has nearly nothing to carry, so what it takes is its messages, one after the other on every channel.
-    In a ring without segments every message besides waits until the one before it has been noticed. If the network is known, a
-    ring that follows it and has much to carry shows what part of the links' rates is left for data.
+    In a ring without segments every message besides waits until the one before it has been noticed. If the network is known,
+    streams that follow it show what part of the links' rates is left for data.
     """
     ranks = communicator.transport.size
     if ranks == 1:
@@ -53,19 +55,30 @@ def measured_costs(
     ]
     message, step, adding = slowest(found, group)
     costs = Costs(message, adding, max(0.0, step - message), TCP_UNFAIRNESS)
-    return costs if network is None else replace(costs, efficiency=_efficiency(communicator, network, costs, group))
+    return costs if network is None else replace(costs, efficiency=_efficiency(communicator, network, group))
 
 
-def _efficiency(communicator: Communicator, network: Network, costs: Costs, group: dist.ProcessGroup | None) -> float:
-    """How long a ring should take by everything else that is known, as a part of what it takes at best.
+def _efficiency(communicator: Communicator, network: Network, group: dist.ProcessGroup | None) -> float:
+    """What streams from every worker to the next reach at once, as a part of what links allow: the median of the workers'.
 
-    At best, because that is a property of the links; what slows single turns down is not.
+    Not the time of a ring, which waits for the slowest in every step: behind a slow host one took 1.1 to 2 times as long as its
+    bytes, by turns, on an emulated network, and said nothing about the other links.
     """
-    nbytes = int(min(LARGEST_RING, RING_SECONDS / bound(network, 1e6, latency=False).seconds * 1e6))
-    schedule = ring_ordered(network).sliced(RING_SEGMENTS)
-    expected = simulate(schedule, network, nbytes, **asdict(costs)).seconds
-    taken = slowest(_turns(communicator, schedule, torch.zeros(nbytes // 4), group, RING_TURNS), group)
-    return min(1.0, max(LEAST_EFFICIENCY, expected / min(taken)))
+    transport, order = communicator.transport, network.region_tree.in_order()
+    place = order.index(transport.rank)
+    before, after = order[place - 1], order[(place + 1) % len(order)]
+    pairs = [(rank, order[(k + 1) % len(order)]) for k, rank in enumerate(order)]
+    allowed = dict(zip(pairs, fair_rates(network, pairs).tolist(), strict=True))[before, transport.rank]
+    parts = [0.0] * transport.size
+    buffers = Buffers()
+    most = stream_limit(MOST_STREAMED)
+    for _ in range(STREAM_TURNS):
+        try:
+            stream, _ = exchange(transport, buffers, after, before, STREAM_SECONDS, most, PATIENCE)
+        except TransportError as error:
+            raise probe_error(transport, error) from error
+        parts[transport.rank] = max(parts[transport.rank], stream.rate / allowed)
+    return min(1.0, max(LEAST_EFFICIENCY, median(slowest(parts, group))))
 
 
 def _seconds(

@@ -22,12 +22,14 @@ import torch.distributed as dist
 from weft.errors import InputError
 from weft.network import Network
 from weft.probing import NOBODY, Findings, Pair, Round, compile_inference, findings_of, investigate, most_rounds
+from weft.runtime import probe_orders
 from weft.runtime.probe_failure import probe_error
 from weft.runtime.probe_flows import AHEAD, FIRST, Buffers, stream_limit
 from weft.runtime.probe_orders import (
     FAILED,
     PINGS,
     STREAMS,
+    Answer,
     Order,
     answers_to,
     obey,
@@ -41,6 +43,8 @@ from weft.runtime.transport import Transport, TransportError
 SECONDS, BYTES = 60.0, 4_000_000_000
 """What a probe may take unless told otherwise: seconds of measuring, and bytes that any rank sends."""
 ROUND_SECONDS, SHORTEST_ROUND = 0.4, 0.02
+OVERDUE = 10.0
+"""times as long as any order has taken beyond its streams, and a message is lost"""
 THINKING = 300.0
 """seconds that rank 0 may need besides, such as for compiling on the first run ever"""
 
@@ -165,7 +169,7 @@ class _Conductor:
         self.rounds, self.most = 0, most_rounds(transport.size) + 1
         self.sent = np.zeros(transport.size, dtype=np.int64)
         self.latencies = np.full((transport.size, transport.size), np.inf)
-        self.fastest = 0.0
+        self.fastest, self.longest = 0.0, 0.0
         self.stream_bytes = stream_limit(nbytes / self.most)
 
     @property
@@ -187,8 +191,7 @@ class _Conductor:
         """Have a round carried out: streams, and before them short messages where pairs meet for the first time."""
         if one.sources == one.destinations and self.rounds < self.transport.size + 1:
             self._ping(one)
-        order = Order(STREAMS, self.round_seconds(), self.stream_bytes, one.destinations)
-        answers = answers_to(self.transport, self.buffers, order)
+        answers = self._answers(STREAMS, one, self.round_seconds(), self.stream_bytes)
         self.sent += [answer.sent for answer in answers]
         rates = rates_by_source(one, answers)
         self.fastest = max(self.fastest, *rates)
@@ -197,8 +200,18 @@ class _Conductor:
             self.progress(self.rounds, self.most)
         return rates
 
+    def _answers(self, kind: int, one: Round, seconds: float = 0.0, nbytes: int = 0) -> list[Answer]:
+        """What all answer to an order. Messages may take many times as long as any so far, once all pairs have met."""
+        begun = time.monotonic()
+        met = self.rounds > self.transport.size
+        patience = max(probe_orders.LEAST_PATIENCE, OVERDUE * self.longest) if met else probe_orders.MESSAGE_PATIENCE
+        order = Order(kind, seconds, nbytes, one.destinations, min(patience, probe_orders.MESSAGE_PATIENCE))
+        answers = answers_to(self.transport, self.buffers, order)
+        self.longest = max(self.longest, time.monotonic() - begun - seconds)
+        return answers
+
     def _ping(self, one: Round) -> None:
-        answers = answers_to(self.transport, self.buffers, Order(PINGS, 0.0, 0, one.destinations))
+        answers = self._answers(PINGS, one)
         for rank, (peer, answer) in enumerate(zip(one.destinations, answers, strict=True)):
             if peer != NOBODY and rank < peer:
                 self.latencies[rank, peer] = self.latencies[peer, rank] = answer.latency
@@ -227,7 +240,7 @@ def _conducted(
     except TransportError:
         raise
     except BaseException:
-        tell(transport, Order(FAILED, 0.0, 0, (NOBODY,) * workers))
+        tell(transport, Order.to_nobody(FAILED, workers))
         raise
     tell_result(transport, text)
     return Probed.of_json(json.loads(text))

@@ -20,8 +20,8 @@ ORDER_TAG, ANSWER_TAG, RESULT_TAG = 0x10002, 0x10003, 0x10004
 STREAMS, PINGS, RESULT, FAILED = range(4)
 PINGED = 8
 """round trips that a pair is asked for"""
-MESSAGE_PATIENCE = 60.0
-"""seconds that one message may take before its sender counts as lost"""
+MESSAGE_PATIENCE, LEAST_PATIENCE = 60.0, 5.0
+"""seconds that one message may take before its sender counts as lost: before anything is known of the network, and at least"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,22 @@ class Order:
     seconds: float
     nbytes: int
     to: tuple[int, ...]
+    patience: float
+    """seconds that one message may take"""
 
     def tensor(self) -> torch.Tensor:
-        return torch.tensor([self.kind, round(self.seconds * 1e6), self.nbytes, *self.to], dtype=torch.int64)
+        micros = [round(seconds * 1e6) for seconds in (self.seconds, self.patience)]
+        return torch.tensor([self.kind, *micros, self.nbytes, *self.to], dtype=torch.int64)
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Order:
-        kind, micros, nbytes, *to = tensor.tolist()
-        return Order(kind, micros / 1e6, nbytes, tuple(to))
+        kind, micros, patience, nbytes, *to = tensor.tolist()
+        return Order(kind, micros / 1e6, nbytes, tuple(to), patience / 1e6)
+
+    @staticmethod
+    def to_nobody(kind: int, ranks: int, nbytes: int = 0) -> Order:
+        """One that sends no streams."""
+        return Order(kind, 0.0, nbytes, (NOBODY,) * ranks, MESSAGE_PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ def carried_out(transport: Transport, buffers: Buffers, order: Order) -> Answer:
     here = transport.rank
     to, source = order.to[here], Round(order.to).sources[here]
     if order.kind == PINGS:
-        return Answer() if to == NOBODY else Answer(latency=half_round_trip(transport, to, PINGED, MESSAGE_PATIENCE))
+        return Answer() if to == NOBODY else Answer(latency=half_round_trip(transport, to, PINGED, order.patience))
     stream, sent = exchange(
         transport,
         buffers,
@@ -72,7 +80,7 @@ def carried_out(transport: Transport, buffers: Buffers, order: Order) -> Answer:
         None if source == NOBODY else source,
         order.seconds,
         order.nbytes,
-        MESSAGE_PATIENCE,
+        order.patience,
     )
     return Answer(stream.rate, sent)
 
@@ -85,7 +93,7 @@ def answers_to(transport: Transport, buffers: Buffers, order: Order) -> list[Ans
     places = [Answer().tensor() for _ in others]
     coming = [transport.receive(place, rank, ANSWER_TAG) for rank, place in zip(others, places, strict=True)]
     for pending in coming:
-        pending.wait(MESSAGE_PATIENCE)
+        pending.wait(order.patience)
     return [own, *map(Answer.of, places)]
 
 
@@ -94,13 +102,13 @@ def tell(transport: Transport, order: Order) -> None:
     tensor = order.tensor()
     going = [transport.send(tensor, rank, ORDER_TAG) for rank in range(1, transport.size)]
     for pending in going:
-        pending.wait(MESSAGE_PATIENCE)
+        pending.wait(order.patience)
 
 
 def tell_result(transport: Transport, text: str) -> None:
     """Rank 0: give the result to the others, and end."""
     content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-    tell(transport, Order(RESULT, 0.0, content.numel(), (NOBODY,) * transport.size))
+    tell(transport, Order.to_nobody(RESULT, transport.size, content.numel()))
     going = [transport.send(content, rank, RESULT_TAG) for rank in range(1, transport.size)]
     for pending in going:
         pending.wait(MESSAGE_PATIENCE)
@@ -109,7 +117,7 @@ def tell_result(transport: Transport, text: str) -> None:
 def obey(transport: Transport, buffers: Buffers, patience: float) -> str:
     """All other ranks: carry out orders until the result comes. ``patience`` is how long rank 0 may think."""
     while True:
-        place = torch.zeros(3 + transport.size, dtype=torch.int64)
+        place = torch.zeros(4 + transport.size, dtype=torch.int64)
         transport.receive(place, 0, ORDER_TAG).wait(patience)
         order = Order.of(place)
         if order.kind == FAILED:
@@ -119,7 +127,7 @@ def obey(transport: Transport, buffers: Buffers, patience: float) -> str:
             transport.receive(content, 0, RESULT_TAG).wait(MESSAGE_PATIENCE)
             return bytes(content.tolist()).decode()
         answer = carried_out(transport, buffers, order)
-        transport.send(answer.tensor(), 0, ANSWER_TAG).wait(MESSAGE_PATIENCE)
+        transport.send(answer.tensor(), 0, ANSWER_TAG).wait(order.patience)
 
 
 def rates_by_source(order: Round, answers: Sequence[Answer]) -> list[float]:

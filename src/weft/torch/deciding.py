@@ -151,7 +151,7 @@ def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None, c
     fastest = []
     for one in dict.fromkeys(size for size, _ in plans.ways):
         of_this_size = [way for size, way in plans.ways if size == one and isinstance(way, Plan)]
-        best = paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], group, MOST_SECONDS)
+        best = paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], costs, group, MOST_SECONDS)
         fastest.append(refined(us, best, costs, group, MOST_SECONDS))
     return fastest
 
