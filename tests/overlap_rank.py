@@ -236,5 +236,30 @@ def trained(kind: Callable[[], nn.Module], make: Callable[[Any], torch.optim.Opt
     return losses, state, moments
 
 
+def late_passes_let_others_launch(rank: int, size: int) -> None:
+    """Two late models and other averages take turns, each rank in its own time: what is averaged with what does not change."""
+    draw = random.Random(rank)
+    whole = ring(full_mesh(size))
+    prompt, late = (
+        [wt.DataParallel(made(kind), whole, overlap=None, bucket_bytes=600) for kind in (mlp, Attentive)] for _ in "ab"
+    )
+    for models in (prompt, late):
+        optimizers: list[torch.optim.Optimizer] = [torch.optim.SGD(m.parameters(), 0.1, momentum=0.9) for m in models]
+        if models is late:
+            optimizers = [wt.LateOptimizer(m, o) for m, o in zip(models, optimizers, strict=True)]
+        for step in range(12):
+            for model, optimizer in zip(models, optimizers, strict=True):
+                backward(model, step)
+                time.sleep(draw.choice([0.0, 0.002, 0.01]))
+                optimizer.step()
+                optimizer.zero_grad()
+                ranks = torch.full((50,), float(rank))
+                wt.all_reduce(ranks, whole, "sum")
+                assert ranks.tolist() == [size * (size - 1) / 2] * 50
+                assert model.is_late == (models is late and step > 0)
+    for one, other in zip(prompt, late, strict=True):
+        assert [v.tolist() for v in one.state_dict().values()] == [v.tolist() for v in other.state_dict().values()]
+
+
 if __name__ == "__main__":
     main_of(globals())
