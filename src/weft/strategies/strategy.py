@@ -68,6 +68,14 @@ class Averaging:
         """The strategy for these speeds, where somebody measures them in another way."""
         return self if self.contention is None else self._with(self.contention.after(speeds))
 
+    def as_known(
+        self, slow_workers: tuple[int, ...], slow_uplinks: tuple[int, ...], times: tuple[tuple[str, int, int], ...] = ()
+    ) -> Averaging:
+        """The strategy where these are known to be slow, as a saved training says."""
+        if self.contention is None:
+            return self
+        return self._with(replace(self.contention, slow_workers=slow_workers, slow_uplinks=slow_uplinks, times=times))
+
     def _with(self, after: Contention) -> Averaging:
         before = self.contention
         if before is None or after == before:

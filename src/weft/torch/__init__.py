@@ -2,6 +2,7 @@
 
 wt.all_reduce(tensor, plan)                                   # in place, the average of all ranks
 model = wt.DataParallel(model)                                # probes, plans, overlaps
+model = wt.Synchronized(model, optimizer, "ds-sync")          # any strategy; model.step() instead of optimizer.step()
 ddp.register_comm_hook(wt.HookState(plan), wt.comm_hook)      # for those who keep DistributedDataParallel
 ddp.register_comm_hook(wt.SparseState(compression), wt.sparse_hook)   # only the strongest gradients, the rest later
 
@@ -18,6 +19,7 @@ from weft.torch.late import LateOptimizer
 from weft.torch.reducing import all_reduce, communicator, plan
 from weft.torch.sparse import SparseState, SparseStatistics, sparse_all_reduce, sparse_hook
 from weft.torch.statistics import StepStatistics
+from weft.torch.strategies import Synchronized
 
 __all__ = [
     "Arrangement",
@@ -30,6 +32,7 @@ __all__ = [
     "SparseState",
     "SparseStatistics",
     "StepStatistics",
+    "Synchronized",
     "Trial",
     "all_reduce",
     "comm_hook",

@@ -1,0 +1,42 @@
+"""Parameters in buckets: each bucket is one piece of memory, which is averaged in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from weft.torch.arrangement import by_size
+from weft.torch.buckets import Bucket
+
+BUCKET_BYTES = 4_000_000
+"""Small enough that several are on their way during a backward pass, large enough that messages cost little."""
+
+
+def parameter_buckets(parameters: Sequence[torch.nn.Parameter], bucket_bytes: int) -> list[Bucket]:
+    """Have the parameters in buckets, from the last layers to the first, without changing their values."""
+    arrangement = by_size(parameters, bucket_bytes, bucket_bytes)
+    buckets = [Bucket(rule, parameters, with_flags=False) for rule in arrangement.buckets]
+    for bucket in buckets:
+        for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
+            view.copy_(parameter.detach())
+            parameter.data = view
+    return buckets
+
+
+class PartialSteps:
+    """An optimizer that can step for some of its parameters, if it treats every parameter by itself."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+
+    def step(self, parameters: Sequence[torch.nn.Parameter]) -> None:
+        """Of these parameters alone."""
+        ids, groups = {id(p) for p in parameters}, self.optimizer.param_groups
+        self.optimizer.param_groups = [
+            {**group, "params": [p for p in group["params"] if id(p) in ids]} for group in groups
+        ]
+        try:
+            self.optimizer.step()
+        finally:
+            self.optimizer.param_groups = groups

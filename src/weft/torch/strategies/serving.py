@@ -1,0 +1,233 @@
+"""ASP and SSP: parameter servers on some ranks, by default on all; every worker pushes gradients and pulls parameters.
+
+All trained parameters are one line of numbers, of which every server owns a part. A worker sends each server its part of the
+gradient and gets that part of the parameters back. The server applies a gradient when it comes, divided by the number of
+workers, by the worker's own optimizer and learning rate, and answers when the worker may go on: at once (ASP), or when the
+slowest is near enough (SSP). A server waits for each worker on a thread of its own; what it gets are numbers, nothing else.
+
+Who is lost: a worker that owns no part is left out, and training goes on without it (a warning says so). A server takes a part of
+the parameters with it: then every worker raises an error that names it, in its next step. The store of torch.distributed is
+needed by nobody in between.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from threading import Condition
+from time import monotonic
+
+import torch
+
+from weft.errors import InputError, PeerError
+from weft.runtime.communicator import TAGS, Communicator, pool
+from weft.runtime.transport import Transport, TransportError
+from weft.strategies import Serving, StalenessClock
+from weft.torch.late import ELEMENTWISE
+from weft.torch.statistics import Tally
+
+PUSH, ANSWER = TAGS, TAGS + 1
+"""tags; those of executions are below"""
+PATIENCE = 1800.0
+STEP, LAST = 0.0, 1.0
+"""what a message is: a step's gradient, or that there is none any more"""
+_log = logging.getLogger("weft")
+
+
+class Part:
+    """A server's part of the parameters, with the optimizer that applies what workers push, and who may go on."""
+
+    def __init__(
+        self, values: torch.Tensor, optimizer: torch.optim.Optimizer, workers: Sequence[int], bound: int | None
+    ) -> None:
+        self.values = torch.nn.Parameter(values.clone())
+        self.values.grad = torch.zeros_like(self.values)
+        self._optimizer = stepping(optimizer, self.values)
+        self._count = len(workers)
+        self.clock = StalenessClock(tuple(workers), bound)
+        self._changed = Condition()
+        self._waiting: set[int] = set()
+        self._begins: dict[int, torch.Tensor] = {}
+        """the parameters with which workers may begin another step"""
+        self.furthest = 0
+        """steps by which anybody was ever ahead of the slowest when it began another one"""
+
+    def push(self, worker: int, gradient: torch.Tensor, rate: float) -> torch.Tensor:
+        """Apply a gradient; the parameters with which the worker may go on, as soon as it may."""
+        with self._changed:
+            assert self.values.grad is not None
+            torch.div(gradient, self._count, out=self.values.grad)
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+            self._optimizer.step()
+            self.clock.finish(worker)
+            self._waiting.add(worker)
+            self._release()
+            self._changed.wait_for(lambda: worker in self._begins)
+            return self._begins.pop(worker)
+
+    def leave(self, worker: int) -> torch.Tensor:
+        """A worker has no gradients any more; the parameters when nobody has."""
+        with self._changed:
+            self._forget(worker)
+            self._changed.wait_for(lambda: not self.clock.finished)
+            return self.values.detach().clone()
+
+    def lose(self, worker: int) -> None:
+        """A worker is gone."""
+        with self._changed:
+            self._forget(worker)
+
+    def _forget(self, worker: int) -> None:
+        """Nobody waits for it any more."""
+        self.clock.finished.pop(worker, None)
+        self._waiting.discard(worker)
+        self._release()
+
+    def _release(self) -> None:
+        """Whoever may go on does so with the parameters of this moment, whenever its thread wakes up."""
+        ready = [worker for worker in sorted(self._waiting) if self.clock.may_begin(worker)]
+        if ready:
+            self.furthest = max(self.furthest, *(self.clock.finished[worker] - self.clock.slowest for worker in ready))
+            self._begins |= dict.fromkeys(ready, self.values.detach().clone())
+            self._waiting.difference_update(ready)
+        self._changed.notify_all()
+
+
+def stepping(optimizer: torch.optim.Optimizer, parameter: torch.nn.Parameter) -> torch.optim.Optimizer:
+    """An optimizer with the same options for one parameter."""
+    if type(optimizer) not in ELEMENTWISE:
+        raise InputError(
+            f"{type(optimizer).__name__} may need whole parameters, and a server has parts of them: take SGD, Adam or AdamW"
+        )
+    if len(optimizer.param_groups) != 1:
+        raise InputError(f"{len(optimizer.param_groups)} groups of parameters have no common server: make them one")
+    made = copy.copy(optimizer)
+    made.state = defaultdict(dict)
+    made.param_groups = [{**optimizer.param_groups[0], "params": [parameter]}]
+    return made
+
+
+class Served:
+    """A worker, and its part as a server if it has one."""
+
+    def __init__(
+        self,
+        named: Sequence[tuple[str, torch.nn.Parameter]],
+        optimizer: torch.optim.Optimizer,
+        strategy: Serving,
+        us: Communicator,
+        timeout: float | None,
+    ) -> None:
+        self.tally = Tally()
+        self.parameters = [parameter for _, parameter in named]
+        if len({(p.dtype, p.device) for p in self.parameters}) != 1:
+            raise InputError("parameters of several types or devices have no common server: convert them to one")
+        self._us, self._transport, self._optimizer = us, us.transport, optimizer
+        self._seconds = PATIENCE if timeout is None else timeout
+        if not self._transport.keeps_tags_apart:
+            raise InputError(f"{strategy.name} needs messages that wait for nothing else, as gloo has them: use gloo")
+        self.servers = servers_of(strategy)
+        elements = sum(p.numel() for p in self.parameters)
+        cuts = [i * elements // len(self.servers) for i in range(len(self.servers) + 1)]
+        self._cuts = dict(zip(self.servers, pairwise(cuts), strict=True))
+        self.lost: list[int] = []
+        self._flat = torch.empty(elements, dtype=self.parameters[0].dtype, device=self.parameters[0].device)
+        self.part: Part | None = None
+        rank = self._transport.rank
+        if rank in self.servers:
+            start, stop = self._cuts[rank]
+            self.part = Part(self._line()[start:stop], optimizer, strategy.workers, strategy.bound)
+            for worker in strategy.workers:
+                if worker != rank:
+                    pool.run(lambda worker=worker: self._serve(worker, stop - start))  # type: ignore[misc]
+
+    def _line(self) -> torch.Tensor:
+        return torch.cat([p.detach().reshape(-1) for p in self.parameters])
+
+    # The worker
+
+    def step(self) -> None:
+        """Push what backward passes have computed, and pull."""
+        begun = monotonic()
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        torch.cat([gradient.reshape(-1) for gradient in gradients], out=self._flat)
+        rate = float(self._optimizer.param_groups[0]["lr"])
+        sent = self._exchange(STEP, rate)
+        self.tally.add([(begun, monotonic())], monotonic() - begun, sent)
+
+    def finish(self) -> None:
+        """Nothing comes from this worker any more; its parameters are the last ones when nothing comes from anybody."""
+        self._exchange(LAST, 0.0)
+
+    def _exchange(self, kind: float, rate: float) -> int:
+        head = torch.tensor([kind, rate], dtype=torch.float64)
+        arriving = torch.empty_like(self._flat)
+        sends, receives, sent = [], [], 0
+        try:
+            for server, (start, stop) in self._cuts.items():
+                if server == self._transport.rank:
+                    continue
+                receives.append(self._transport.receive(arriving[start:stop], server, ANSWER))
+                sends.append(self._transport.send(head, server, PUSH))
+                if kind == STEP:
+                    sends.append(self._transport.send(self._flat[start:stop], server, PUSH))
+                    sent += (stop - start) * self._flat.element_size()
+            if self.part is not None:
+                start, stop = self._cuts[rank := self._transport.rank]
+                own = self.part.push(rank, self._flat[start:stop], rate) if kind == STEP else self.part.leave(rank)
+                arriving[start:stop] = own
+            for pending in [*receives, *sends]:
+                pending.wait(self._seconds)
+        except TransportError as error:
+            raise self._error(error) from error
+        self._take(arriving)
+        return sent
+
+    @torch.no_grad()
+    def _take(self, line: torch.Tensor) -> None:
+        parts = torch.split(line, [p.numel() for p in self.parameters])
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.copy_(part.view_as(parameter))
+
+    def _error(self, error: TransportError) -> PeerError:
+        peer, what = error.peer, "does not answer" if error.late else "is gone"
+        return PeerError(
+            f"rank {self._transport.rank}: server {peer} {what} ({error.reason}), and its part of the parameters with it: "
+            "start again from a checkpoint, with fewer servers if workers are lost often",
+            [peer], [peer] if error.late else (), (),
+        )  # fmt: skip
+
+    # The server
+
+    def _serve(self, worker: int, elements: int) -> None:
+        """Answer one worker until it is done, or gone."""
+        transport: Transport = self._transport
+        head = torch.empty(2, dtype=torch.float64)
+        gradient = torch.empty(elements, dtype=self._flat.dtype)
+        assert self.part is not None
+        try:
+            while True:
+                transport.receive(head, worker, PUSH).wait(self._seconds)
+                kind, rate = head.tolist()
+                if kind == LAST:
+                    transport.send(self.part.leave(worker), worker, ANSWER).wait(self._seconds)
+                    return
+                transport.receive(gradient, worker, PUSH).wait(self._seconds)
+                transport.send(self.part.push(worker, gradient, rate), worker, ANSWER).wait(self._seconds)
+        except TransportError as error:
+            self.lost.append(worker)
+            self.part.lose(worker)
+            _log.warning("rank %d is lost (%s): training goes on without it", worker, error.reason)
+
+
+def servers_of(strategy: Serving) -> tuple[int, ...]:
+    """Which of the workers are servers: spread evenly, as they are simulated."""
+    workers = strategy.workers
+    count = len(workers) if strategy.servers is None else strategy.servers
+    if not 1 <= count <= len(workers):
+        raise InputError(f"{count} servers are not possible: there must be 1 to {len(workers)}, as servers are workers")
+    return tuple(workers[i * len(workers) // count] for i in range(count))
