@@ -73,8 +73,6 @@ def run(args: argparse.Namespace) -> int:
         from weft.cli.train_in_memory import run_in_memory
 
         return run_in_memory(args, config)
-    if config.strategy.name != "bsp":
-        raise InputError(f"strategy {config.strategy.name} runs in memory alone as yet: add --in-memory")
     check_environment(os.environ)
     if args.workers is not None and not is_launched(os.environ):
         if args.workers < 1:

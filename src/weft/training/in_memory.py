@@ -126,7 +126,7 @@ def memory_training(
     sampler = Sampler(len(data.train), config.training.batch, len(ranks), config.training.seed)
     strategy = strategy_of(options.name, network, strategy_options(options, config.training.seed))
     nbytes = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-    collective, given = _schedules(config, strategy, network)
+    collective, given = way_of(config, strategy.name, network)
     clock = StepClock(network, nbytes, options.compute_seconds, options.speeds, conditions, collective, given)
     return MemoryTraining(
         config, network, strategy, clock, Batches(data, sampler, config.training, device),
@@ -138,7 +138,7 @@ def strategy_options(options: StrategyOptions, seed: int) -> Options:
     return Options(options.every, options.graph, seed, options.staleness, options.servers or None, options.ensemble)
 
 
-def _schedules(config: Config, strategy: Strategy, network: Network) -> tuple[str | None, tuple[Schedule, ...]]:
+def way_of(config: Config, strategy: str, network: Network | None) -> tuple[str | None, tuple[Schedule, ...]]:
     """How groups average: the name of a collective, or None for the fastest; and the schedule of a plan file.
 
     The backend's way is a ring in rank order.
@@ -146,12 +146,12 @@ def _schedules(config: Config, strategy: Strategy, network: Network) -> tuple[st
     name = config.plan.plan.replace("_", "-")
     if not name.endswith(".json"):
         return {"auto": None, "backend": "ring"}.get(name, name), ()
-    if strategy.name not in ("bsp", "local-sgd"):
+    if strategy not in ("bsp", "local-sgd"):
         raise InputError(
-            f"plan.plan: a plan file is for all workers, and {strategy.name} is not: name a collective, or auto"
+            f"plan.plan: a plan file is for all workers, and {strategy} is not: name a collective, or auto"
         )
     schedule = Plan.load(config.beside(config.plan.plan)).schedule
-    if schedule.workers != len(network.workers) or schedule.participants != network.active:
+    if network is not None and (schedule.workers != len(network.workers) or schedule.participants != network.active):
         raise InputError(
             f"plan.plan: {config.plan.plan} is for {schedule.workers} workers, of whom {len(schedule.participants)} take part; "
             f"{network.name!r} has {len(network.workers)}, of whom {len(network.active)} do"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -13,7 +14,6 @@ from weft.errors import ExecutionError, InputError
 from weft.torch import DataParallel
 from weft.training.checkpoint import FILE, Checkpoint, checkpoint_of, differences, restore_rank
 from weft.training.config import Config, to_json
-from weft.training.evaluation import evaluated
 from weft.training.exchange import everybody, from_rank_0
 from weft.training.joining import Place, joined
 from weft.training.loop import Audience, Loop, conditions
@@ -35,11 +35,11 @@ def train(config: Config, audience: Audience, resume: bool = False, fresh: bool 
     begun = time.monotonic()
     with joined(config.training.device) as place:
         try:
-            loop = _loop(config, place, audience, resume, fresh)
+            loop = _loop_of(config)(config, place, audience, resume, fresh)
             with stop_requests() as request:
                 loop.run(request)
             if loop.accuracy is None and not loop.signal:
-                _, loop.accuracy = evaluated(loop.stepper.model.module, loop.stepper.data, place)
+                _, loop.accuracy = loop.tested()
         except RuntimeError as error:
             if isinstance(error, dist.DistError) or "gloo" in str(error):
                 raise ExecutionError(f"rank {place.rank} has lost another rank: {error}") from error
@@ -50,15 +50,24 @@ def train(config: Config, audience: Audience, resume: bool = False, fresh: bool 
         return Summary.of(loop, time.monotonic() - begun)
 
 
+def _loop_of(config: Config) -> Callable[[Config, Place, Audience, bool, bool], Loop]:
+    """How the training of a file begins: there are strategies in which workers have parameters of their own."""
+    if config.strategy.name == "bsp":
+        return _loop
+    from weft.training.strategy_job import strategy_loop
+
+    return strategy_loop
+
+
 def _loop(config: Config, place: Place, audience: Audience, resume: bool, fresh: bool) -> Loop:
     """The training where it begins, or where it goes on."""
     told = audience if place.rank == 0 else None
-    everybody(lambda: _check_folder(config.folder, place, resume, fresh), place.device)
+    everybody(lambda: check_folder(config.folder, place, resume, fresh), place.device)
     data, module = everybody(lambda: prepared(config, place), place.device)
     sampler = everybody(
         lambda: Sampler(len(data.train), config.training.batch, place.world, config.training.seed), place.device
     )
-    checkpoint = _found(config, place, told) if resume else None
+    checkpoint = found_checkpoint(config, place, told) if resume else None
     optimizer = optimizer_of(config.optimizer, module.parameters())
     seed_everything(derived(RANK, config.training.seed, place.rank))
     if checkpoint is not None:
@@ -93,7 +102,7 @@ def _write_trace(loop: Loop) -> None:
         trace.save(loop.config.beside(name))
 
 
-def _check_folder(folder: Path, place: Place, resume: bool, fresh: bool) -> bool:
+def check_folder(folder: Path, place: Place, resume: bool, fresh: bool) -> bool:
     """Have a folder that rank 0 can write to, and that holds no other run; the others need none."""
     if place.rank:
         return True
@@ -111,7 +120,7 @@ def _check_folder(folder: Path, place: Place, resume: bool, fresh: bool) -> bool
     return True
 
 
-def _found(config: Config, place: Place, told: Audience | None) -> Checkpoint | None:
+def found_checkpoint(config: Config, place: Place, told: Audience | None) -> Checkpoint | None:
     """The checkpoint that rank 0 has, on every worker, where it fits the training file."""
     path = config.folder / FILE
 

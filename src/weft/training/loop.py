@@ -106,7 +106,7 @@ class Loop:
         if is_last and (
             self._at_end() or (epoch_ended and self.position.epoch % self.config.output.evaluate_epochs == 0)
         ):
-            loss, self.accuracy = evaluated(self.stepper.model.module, self.stepper.data, self.place)
+            loss, self.accuracy = self.tested()
             record = dataclasses.replace(record, accuracy=self.accuracy, test_loss=loss)
         self.last = record
         if self.metrics is not None:
@@ -115,6 +115,10 @@ class Loop:
             self.audience.stepped(record, self.share(finished.position))
         if is_last and self._checkpoint_is_due(epoch_ended):
             self._save()
+
+    def tested(self) -> tuple[float, float]:
+        """Loss and accuracy of the model as it is now."""
+        return evaluated(self.stepper.model.module, self.stepper.data, self.place)
 
     def _checkpoint_is_due(self, epoch_ended: bool) -> bool:
         output = self.config.output

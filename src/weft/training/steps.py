@@ -73,9 +73,12 @@ class Stepper:
         numbers = (seconds, spent.communication_seconds, spent.exposed_seconds, spent.bytes_sent, float(stop > 0), stop)
         sums = torch.tensor([0.0, *numbers], dtype=torch.float64, device=self.place.device)
         sums[0] = loss
-        # Looked at one step later, when it has long arrived: nobody waits for it.
-        work = dist.all_reduce(sums, async_op=True)
+        work = self._summed(sums)
         return Finished(self.sampler.after(position), position.epoch, rate, self.sampler.step_examples, sums, work)
+
+    def _summed(self, sums: torch.Tensor) -> Any:
+        """Have the numbers added up over all workers; they are looked at one step later, when they have long arrived."""
+        return dist.all_reduce(sums, async_op=True)
 
     def _backward(self, position: Position) -> torch.Tensor:
         """Gradients of this worker's batch, averaged over workers; the loss of the batch."""
