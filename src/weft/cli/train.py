@@ -35,6 +35,7 @@ from weft.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from weft.training import Config, Summary
+    from weft.training.options import CompressOptions
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", metavar="FILE", help="write the last step, as it was and as it was predicted")
     parser.add_argument("--network", metavar="FILE", help="plan for this network file instead of measuring")
     parser.add_argument("--strategy", metavar="NAME", help="bsp, ds-sync, gossip, local-sgd, asp or ssp")
+    parser.add_argument(
+        "--compress", metavar="NAME", help="send less: spardl, topk-a, topk-dsa, gtopk, ok-topk, fp16, bf16 or none"
+    )
+    parser.add_argument("--density", metavar="X", type=float, help="the part that sparse methods send, such as 0.01")
     parser.add_argument(
         "--in-memory", action="store_true", help="all workers of the network in this process, time simulated"
     )
@@ -69,6 +74,11 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--resume goes on and --fresh starts again: leave one of them out")
     config = config_with(args)
     if args.in_memory:
+        if config.compress.name != "none":
+            raise InputError(
+                f"{config.compress.name} is executed by real workers, and in memory gradients are averaged as they are: leave "
+                "--in-memory or --compress out"
+            )
         _check_torch()
         from weft.cli.train_in_memory import run_in_memory
 
@@ -87,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 def config_with(args: argparse.Namespace) -> Config:
     """The file's configuration, with what the command line says instead."""
     from weft.training import Config
-    from weft.training.config import overlap_mistake, plan_mistake, strategy_mistake
+    from weft.training.config import compress_mistake, overlap_mistake, plan_mistake, strategy_mistake
 
     config = Config.load(args.config)
     for name, least in (("epochs", 1), ("steps", 1), ("seed", 0)):
@@ -118,15 +128,39 @@ def config_with(args: argparse.Namespace) -> Config:
         if problem:
             raise InputError(f"--strategy: {problem}")
         config = replace(config, strategy=replace(config.strategy, name=args.strategy.replace("_", "-")))
+    config = replace(config, compress=_compress_with(args, config.compress))
+    problem = compress_mistake(config)
+    if problem:
+        raise InputError(f"--compress: {problem}")
     if args.output is not None:
         config = replace(config, output=replace(config.output, folder=args.output))
     return config
 
 
+def _compress_with(args: argparse.Namespace, options: CompressOptions) -> CompressOptions:
+    from weft.network.check import closest
+    from weft.training.options import COMPRESS_NAMES
+
+    if args.compress is not None:
+        name = args.compress.replace("_", "-")
+        if name not in COMPRESS_NAMES:
+            near = closest(name, list(COMPRESS_NAMES)) or f"; there are {', '.join(COMPRESS_NAMES)}"
+            raise InputError(f'--compress: there is no method "{args.compress}"{near}')
+        options = replace(options, name=name)
+    if args.density is not None:
+        if not 0 < args.density <= 1:
+            raise InputError(f"--density {args.density:g} is not possible: it must be more than 0 and at most 1")
+        if not options.is_sparse:
+            raise InputError("--density is for sparse methods: add --compress spardl")
+        options = replace(options, density=args.density)
+    return options
+
+
 def _repeated(args: argparse.Namespace) -> list[str]:
     """The command line of a worker."""
     words = ["train", args.config]
-    for name in ("plan", "overlap", "trace", "network", "strategy", "epochs", "steps", "seed", "output"):
+    given = "plan overlap trace network strategy compress density epochs steps seed output"
+    for name in given.split():
         value = getattr(args, name)
         words += [] if value is None else [f"--{name}={value}"]
     words += [f"--{name}" for name in ("resume", "fresh", "json") if getattr(args, name)]
@@ -177,6 +211,11 @@ def print_summary(summary: Summary) -> None:
     sent = f"{format_bytes(summary.bytes_sent)} sent by {summary.workers} worker{'s' * (summary.workers != 1)}"
     exposed = summary.exposed_seconds / summary.step_seconds if summary.step_seconds else 0.0
     print_line(f"communication  {summary.communication_share:.1%} of the time, {exposed:.1%} waited for; {sent}")
+    if summary.compress is not None:
+        print_line(f"compression    {summary.compress}")
+    if summary.selecting_seconds is not None and summary.wire_seconds is not None:
+        selecting, wire = format_seconds(summary.selecting_seconds), format_seconds(summary.wire_seconds)
+        print_line(f"               selecting and adding up took {selecting}, messages {wire}, on rank 0")
     first, *rest = summary.plan.splitlines()
     print_line(f"plan           {first}")
     for line in rest:

@@ -82,9 +82,11 @@ def checkpoint_of(data: bytes, name: str) -> Checkpoint:
         raise InputError(f"{name} is not a checkpoint that Weft wrote, or is damaged: {text}") from error
 
 
-def ranks_state(model: nn.Module, device: torch.device) -> list[dict[str, Any]]:
-    """The part of the state that every worker has for itself, of all of them."""
+def ranks_state(model: nn.Module, device: torch.device, kept: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The part of the state that every worker has for itself, of all of them; ``kept`` is what it has not sent yet."""
     own = {"random": random_state(device), "buffers": {name: buffer.cpu() for name, buffer in model.named_buffers()}}
+    if kept:
+        own["compress"] = kept
     return [torch.load(io.BytesIO(x), weights_only=True) for x in gathered(_saved(own), device)]
 
 

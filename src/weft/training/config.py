@@ -13,7 +13,17 @@ from typing import Any, Literal
 
 from weft.errors import InputError
 from weft.network.check import closest
-from weft.training.options import DATA, MODELS, Digits, Function, Mlp, Optimizer, StrategyOptions, at_least
+from weft.training.options import (
+    DATA,
+    MODELS,
+    CompressOptions,
+    Digits,
+    Function,
+    Mlp,
+    Optimizer,
+    StrategyOptions,
+    at_least,
+)
 from weft.training.reading import Reader
 from weft.units import parse_bytes
 
@@ -86,6 +96,7 @@ class Config:
     plan: Planning = field(default_factory=Planning)
     output: Output = field(default_factory=Output)
     strategy: StrategyOptions = field(default_factory=StrategyOptions)
+    compress: CompressOptions = field(default_factory=CompressOptions)
 
     @property
     def folder(self) -> Path:
@@ -130,6 +141,7 @@ def config_of(text: str, source: Path) -> Config:
         reader.read(Planning, reader.table(document, "plan"), "plan"),
         reader.read(Output, reader.table(document, "output"), "output"),
         reader.read(StrategyOptions, reader.table(document, "strategy"), "strategy"),
+        reader.read(CompressOptions, reader.table(document, "compress"), "compress"),
     )
     _check(reader, config)
     reader.raise_mistakes()
@@ -177,6 +189,9 @@ def _check(reader: Reader, config: Config) -> None:
         reader.mistake("plan.plan", problem)
     if config.plan.network is not None and not config.beside(config.plan.network).is_file():
         reader.mistake("plan.network", f"there is no file {config.beside(config.plan.network)}")
+    problem = compress_mistake(config)
+    if problem:
+        reader.mistake("compress.name", problem)
 
 
 PLANS = ("auto", "backend")
@@ -215,6 +230,18 @@ def strategy_mistake(name: str) -> str | None:
     return f'there is no strategy "{name}"{closest(name, known) or "; there are " + ", ".join(known)}'
 
 
+def compress_mistake(config: Config) -> str | None:
+    """What does not go together with how gradients are made smaller, if anything does not."""
+    name = config.compress.name
+    if name != "none" and config.strategy.name != "bsp":
+        return f"{name} is for gradients of all workers, and {config.strategy.name} averages other things: use bsp"
+    if config.compress.is_sparse and config.plan.plan not in PLANS:
+        return f"{name} sends parts of gradients in its own way: leave the plan {config.plan.plan} out"
+    if config.compress.is_sparse and config.compress.momentum and config.optimizer.momentum:
+        return "with momentum correction the optimizer must have none of its own: set optimizer.momentum = 0"
+    return None
+
+
 def to_json(config: Config) -> str:
     """All that a checkpoint must agree with, as text that can be compared and read."""
     document = dataclasses.asdict(config)
@@ -222,4 +249,6 @@ def to_json(config: Config) -> str:
     if config.strategy == StrategyOptions():
         # Checkpoints from before there were strategies say nothing about them.
         del document["strategy"]
+    if config.compress == CompressOptions():
+        del document["compress"]
     return json.dumps(document, sort_keys=True, default=str)

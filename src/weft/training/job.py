@@ -76,6 +76,8 @@ def _loop(config: Config, place: Place, audience: Audience, resume: bool, fresh:
     if checkpoint is not None:
         # Last, because wrapping the model may have given everybody rank 0's buffers.
         restore_rank(checkpoint.ranks[place.rank % len(checkpoint.ranks)], module, place.device)
+        if len(checkpoint.ranks) == place.world and "compress" not in differences(checkpoint.config, to_json(config)):
+            model.load_compress_state_dict(checkpoint.ranks[place.rank].get("compress", {}))
     position = Position() if checkpoint is None else checkpoint.position
     metrics = MetricsFile(config.folder / METRICS, position.step) if place.rank == 0 else None
     stepper = Stepper(config, data, sampler, model, optimizer, place)

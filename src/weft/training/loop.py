@@ -136,7 +136,7 @@ class Loop:
             return
         self._saved = self.position
         model = self.stepper.model.module
-        ranks = ranks_state(model, self.place.device)
+        ranks = ranks_state(model, self.place.device, self.stepper.model.compress_state_dict())
         plan, arrangement = self.stepper.model.choice.to_text(), self.stepper.model.settled_arrangement
         buckets = None if arrangement is None else arrangement.to_json()
         with torch.no_grad(), averaged_buffers(model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 FASHION_MNIST_FOLDER = "/usr/share/datasets/fashion-mnist"
 """where Debian's package dataset-fashion-mnist puts its files"""
@@ -180,3 +180,32 @@ class StrategyOptions:
     """in memory: what a worker computes in a step"""
     speeds: tuple[float, ...] = field(default=(), metadata={"above": 0.0})
     """in memory: how fast each worker computes, 1 as a rule; left out: all alike"""
+
+
+CompressName = Literal["none", "spardl", "topk-a", "topk-dsa", "gtopk", "ok-topk", "fp16", "bf16"]
+COMPRESS_NAMES: tuple[str, ...] = get_args(CompressName)
+
+
+@dataclass(frozen=True, slots=True)
+class CompressOptions:
+    """How gradients are made smaller before they are sent."""
+
+    name: CompressName = "none"
+    density: float = field(default=0.01, metadata={"above": 0.0, "most": 1.0})
+    """the part that sparse methods send; what they leave is sent later"""
+    teams: int = at_least(0, 1)
+    """spardl: workers in so many teams; 0: as many as are fastest on this network"""
+    residuals: Literal["global", "partial", "local"] = "global"
+    """what is kept of what was not sent: everything, or less, as other methods have it"""
+    values: Literal["float32", "bfloat16", "float16"] = "float32"
+    """as what sparse methods send them"""
+    per_layer: bool = False
+    """whether every parameter has its own strongest elements"""
+    warmup: int = at_least(0, 0)
+    """so many steps in which the density falls from a quarter"""
+    momentum: float = fraction(0.0)
+    """of momentum correction, instead of the optimizer's own"""
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.name not in ("none", "fp16", "bf16")

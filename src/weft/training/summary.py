@@ -32,6 +32,12 @@ class Summary:
     bytes_sent: int
     signal: int
     """by which the training was interrupted, or 0"""
+    compress: str | None
+    """how gradients were made smaller"""
+    selecting_seconds: float | None
+    """what rank 0 computed to select and add up; None where everything was sent"""
+    wire_seconds: float | None
+    """what it waited for messages"""
     plan: str
     """which plan was used, and why"""
     planning_seconds: float
@@ -43,6 +49,7 @@ class Summary:
     def of(loop: Loop, seconds: float) -> Summary:
         totals, config = loop.totals, loop.config
         samples = totals.steps * loop.stepper.sampler.step_examples
+        spent = loop.stepper.model.take_compress_statistics()
         return Summary(
             rank=loop.place.rank, workers=loop.place.world, model=config.model.name, data=config.data.name,
             parameters=sum(p.numel() for p in loop.stepper.model.module.parameters()),
@@ -50,7 +57,10 @@ class Summary:
             loss=None if loop.last is None else loop.last.loss, accuracy=loop.accuracy, seconds=seconds,
             step_seconds=totals.seconds, samples_per_second=samples / totals.seconds if totals.seconds else 0.0,
             communication_seconds=totals.communication_seconds, exposed_seconds=totals.exposed_seconds,
-            bytes_sent=totals.bytes_sent, signal=loop.signal, plan=loop.stepper.model.report(),
+            bytes_sent=totals.bytes_sent, signal=loop.signal,
+            compress=None if loop.stepper.model.compress is None else str(loop.stepper.model.compress).removeprefix("torch."),
+            selecting_seconds=None if spent is None else spent.computing_seconds,
+            wire_seconds=None if spent is None else spent.waiting_seconds, plan=loop.stepper.model.report(),
             planning_seconds=loop.stepper.model.decision.seconds,
             metrics=str(config.folder / "metrics.jsonl"), checkpoint=str(config.folder / "checkpoint.pt"),
             trace=config.output.trace,

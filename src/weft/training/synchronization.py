@@ -15,8 +15,10 @@ from weft.errors import InputError
 from weft.network import Network, full_mesh
 from weft.planning import Plan
 from weft.schedule import Schedule
+from weft.sparse import Compression
 from weft.torch import Arrangement, Choice, DataParallel, Decision
 from weft.training.config import Config
+from weft.training.options import CompressOptions
 
 NETWORK = "WEFT_NETWORK"
 """where weft emulate says which network this is"""
@@ -33,7 +35,10 @@ def synchronized(
 
     Running averages of batch normalization are not exchanged in every step: evaluation and checkpoints average them.
     """
-    wrap = partial(DataParallel, module, bucket_bytes=config.plan.bucket_bytes, broadcast_buffers=False)
+    wrap = partial(
+        DataParallel, module, bucket_bytes=config.plan.bucket_bytes, broadcast_buffers=False,
+        compress=compress_of(config.compress),
+    )  # fmt: skip
     overlap = _overlap(config)
     if chosen_before is not None:
         choice = Choice.parse(chosen_before)
@@ -46,6 +51,16 @@ def synchronized(
     if name in ("auto", "backend"):
         return wrap(name, network=network, overlap=overlap)
     return wrap(_given(config, network, world), overlap=overlap)
+
+
+def compress_of(options: CompressOptions) -> Compression | str | None:
+    """What a training file says, as DataParallel takes it."""
+    if not options.is_sparse:
+        return None if options.name == "none" else options.name
+    return Compression(
+        options.name, options.density, options.teams or "auto", residuals=options.residuals, values=options.values,
+        per_layer=options.per_layer, warmup=options.warmup, momentum=options.momentum,
+    )  # fmt: skip
 
 
 def _overlap(config: Config) -> str | None:
