@@ -1,11 +1,10 @@
 """Training steps of a model with many gradients on emulated racks: overlap="auto" against DistributedDataParallel's buckets.
 
 Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap 400x64`` for
-one case: a rate in Mbit/s and the width of the model. Weft first tunes itself in ordinary training steps. Then it and
-DistributedDataParallel with buckets of several sizes take turns of a few steps, on the same batches. Beside them run Weft with
-the same buckets and a late optimizer, and the same model without any synchronization, which shows what part of a step
-communication is. DistributedDataParallel with its default buckets also repeats all of Weft's first steps: the losses must be
-the same.
+one case: a rate in Mbit/s and the width of the model. Weft first tunes itself in ordinary training steps, once with an ordinary
+optimizer and once with a late one. Then both and DistributedDataParallel with buckets of several sizes take turns of a few steps,
+on the same batches. Beside them runs the same model without any synchronization, which shows what part of a step communication
+is. DistributedDataParallel with its default buckets also repeats all of Weft's first steps: the losses must be the same.
 """
 
 from __future__ import annotations
@@ -19,16 +18,19 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.publishing import publish
 from benchmarks.scenarios import MBIT
 from weft.network import two_tier
 
+if TYPE_CHECKING:
+    import torch
+
 CAPS = (1, 5, 25, 100)
-DEFAULT, LATE = "ddp 25 MiB", "weft, late"
+OURS, DEFAULT, LATE = "weft", "ddp 25 MiB", "weft, late"
 LEAST_STEPS, MOST_STEPS, SETTLED = 40, 150, 10
-TURNS, SKIPPED, IN_A_ROW = 9, 1, 3
+TURNS, SKIPPED, IN_A_ROW = 6, 1, 8
 """turns, those that do not count, and the steps of each"""
 CLOSE = 2e-3
 SEQUENCES = {(400, 64): 16, (400, 160): 16, (1000, 64): 8, (1000, 160): 7}
@@ -40,69 +42,28 @@ def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
     """On every rank."""
     import torch
     import torch.distributed as dist
-    from torch import nn
     from torch.nn.parallel import DistributedDataParallel
 
     import weft.torch as wt
-    from weft.training.models.transformer import transformer
-    from weft.training.options import Transformer
-
-    def model() -> nn.Module:
-        torch.manual_seed(0)
-        return transformer((LENGTH,), SYMBOLS, Transformer(width=width, heads=4, layers=10))
-
-    def batch(number: int) -> tuple[torch.Tensor, torch.Tensor]:
-        draw = torch.Generator().manual_seed(RANKS * number + dist.get_rank())
-        text = torch.randint(SYMBOLS, (SEQUENCES[rate, width], LENGTH + 1), generator=draw)
-        return text[:, :-1], text[:, 1:]
-
-    def stepped(name: str, number: int) -> float:
-        inputs, targets = batch(number)
-        loss = nn.functional.cross_entropy(models[name](inputs).flatten(0, 1), targets.flatten())
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizers[name].step()
-        optimizers[name].zero_grad()
-        return float(loss.detach())
-
-    def turn(name: str, number: int) -> float:
-        """Seconds a step."""
-        dist.barrier()
-        begun = time.perf_counter()
-        for step in range(IN_A_ROW):
-            stepped(name, number + step)
-        return (time.perf_counter() - begun) / IN_A_ROW
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    steps = Steps(rate, width)
     begun = time.perf_counter()
-    ours = wt.DataParallel(model(), plan="auto", overlap=overlap)
+    ours = wt.DataParallel(steps.model(), plan="auto", overlap=overlap)
     planning = time.perf_counter() - begun
-    models: dict[str, nn.Module] = {"weft": ours, "alone": model()}
+    steps.add(OURS, ours)
+    steps.add("alone", steps.model())
     for cap in CAPS:
-        models[f"ddp {cap} MiB"] = DistributedDataParallel(model(), bucket_cap_mb=None if cap == 25 else cap)
-    optimizers: dict[str, torch.optim.Optimizer] = {
-        name: torch.optim.SGD(one.parameters(), 0.01, 0.9) for name, one in models.items()
-    }
-    losses: dict[str, list[float]] = {"weft": [], DEFAULT: []}
-    tuning, settled = time.perf_counter(), 0
-    while (settled < SETTLED and len(losses["weft"]) < MOST_STEPS) or len(losses["weft"]) < LEAST_STEPS:
-        losses["weft"].append(stepped("weft", len(losses["weft"])))
-        settled += ours.overlap is not None
-    tuning = time.perf_counter() - tuning
-    for number in range(len(losses["weft"])):
-        losses[DEFAULT].append(stepped(DEFAULT, number))
-    late = wt.DataParallel(model(), ours.choice, overlap=ours.arrangement)
-    models[LATE] = late
-    optimizers[LATE] = wt.LateOptimizer(late, torch.optim.SGD(late.parameters(), 0.01, 0.9))
-    times: dict[str, list[float]] = {name: [] for name in models}
-    for number in range(TURNS):
-        for name in models:
-            times[name].append(turn(name, MOST_STEPS + IN_A_ROW * number))
-    table = torch.tensor([times[name] for name in models], dtype=torch.float64)
-    dist.all_reduce(table, dist.ReduceOp.MAX)
-    medians = {name: median(row[SKIPPED:]) for name, row in zip(models, table.tolist(), strict=True)}
-    found = report(medians, losses, ours)
-    found |= {"planning_seconds": round(planning, 1), "tuning_seconds": round(tuning, 1)}
+        steps.add(f"ddp {cap} MiB", DistributedDataParallel(steps.model(), bucket_cap_mb=None if cap == 25 else cap))
+    losses, tuning = tuned(steps, OURS, ours)
+    late = wt.DataParallel(steps.model(), ours.choice, overlap=overlap)
+    steps.add(LATE, late)
+    steps.optimizers[LATE] = wt.LateOptimizer(late, steps.optimizers[LATE])
+    late_losses, late_tuning = tuned(steps, LATE, late)
+    expected = [steps.step(DEFAULT, number) for number in range(max(len(losses), len(late_losses)))]
+    found = report(steps.medians(), (losses, late_losses, expected), ours, late)
+    found |= {"planning_seconds": round(planning, 1), "tuning_seconds": [round(tuning, 1), round(late_tuning, 1)]}
     if rank_0() and (path := os.environ.get("TRACE")):
         trace = ours.step_trace()
         assert trace is not None
@@ -112,10 +73,76 @@ def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
     return found
 
 
-def report(medians: dict[str, float], losses: dict[str, list[float]], ours: Any) -> dict[str, Any]:
-    apart = max(abs(a - b) for a, b in zip(losses["weft"], losses[DEFAULT], strict=True))
+class Steps:
+    """Models that are trained on the same batches, in turn."""
+
+    def __init__(self, rate: int, width: int) -> None:
+        self.sequences, self.width = SEQUENCES[rate, width], width
+        self.models: dict[str, torch.nn.Module] = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+
+    def model(self) -> torch.nn.Module:
+        import torch
+
+        from weft.training.models.transformer import transformer
+        from weft.training.options import Transformer
+
+        torch.manual_seed(0)
+        return transformer((LENGTH,), SYMBOLS, Transformer(width=self.width, heads=4, layers=10))
+
+    def add(self, name: str, model: torch.nn.Module) -> None:
+        import torch
+
+        self.models[name], self.optimizers[name] = model, torch.optim.SGD(model.parameters(), 0.01, 0.9)
+
+    def step(self, name: str, number: int) -> float:
+        """Its loss."""
+        import torch
+
+        draw = torch.Generator().manual_seed(RANKS * number + int(os.environ["RANK"]))
+        text = torch.randint(SYMBOLS, (self.sequences, LENGTH + 1), generator=draw)
+        made = self.models[name](text[:, :-1])
+        loss = torch.nn.functional.cross_entropy(made.flatten(0, 1), text[:, 1:].flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizers[name].step()
+        self.optimizers[name].zero_grad()
+        return float(loss.detach())
+
+    def medians(self) -> dict[str, float]:
+        """Seconds a step on the slowest rank."""
+        import torch
+        import torch.distributed as dist
+
+        times: dict[str, list[float]] = {name: [] for name in self.models}
+        for turn in range(TURNS):
+            for name in self.models:
+                dist.barrier()
+                begun = time.perf_counter()
+                for step in range(IN_A_ROW):
+                    self.step(name, MOST_STEPS + IN_A_ROW * turn + step)
+                if name == LATE:
+                    self.models[name].settle()  # type: ignore[operator]
+                times[name].append((time.perf_counter() - begun) / IN_A_ROW)
+        table = torch.tensor([times[name] for name in self.models], dtype=torch.float64)
+        dist.all_reduce(table, dist.ReduceOp.MAX)
+        return {name: median(row[SKIPPED:]) for name, row in zip(self.models, table.tolist(), strict=True)}
+
+
+def tuned(steps: Steps, name: str, model: Any) -> tuple[list[float], float]:
+    """Train until buckets are settled: the losses, and the seconds that it took."""
+    losses: list[float] = []
+    begun, settled = time.perf_counter(), 0
+    while (settled < SETTLED and len(losses) < MOST_STEPS) or len(losses) < LEAST_STEPS:
+        losses.append(steps.step(name, len(losses)))
+        settled += model.overlap is not None
+    return losses, time.perf_counter() - begun
+
+
+def report(medians: dict[str, float], losses: tuple[list[float], ...], ours: Any, late: Any) -> dict[str, Any]:
+    *both, expected = losses
+    apart = max(abs(a - b) for own in both for a, b in zip(own, expected, strict=False))
     assert apart < CLOSE, f"losses differ by {apart}"
-    weft = medians["weft"]
+    weft = medians[OURS]
     ddp = {name: seconds for name, seconds in medians.items() if name.startswith("ddp")}
     found: dict[str, Any] = {
         "tensors": sum(1 for _ in ours.parameters()),
@@ -125,9 +152,11 @@ def report(medians: dict[str, float], losses: dict[str, list[float]], ours: Any)
         "faster_than_ddp": round(ddp[DEFAULT] / weft, 3),
         "faster_than_best_ddp": round(min(ddp.values()) / weft, 3),
         "late_faster_than_ddp": round(ddp[DEFAULT] / medians[LATE], 3),
+        "late_faster_than_best_ddp": round(min(ddp.values()) / medians[LATE], 3),
         "losses_differ_by": apart,
-        "tuning_steps": len(losses["weft"]),
+        "tuning_steps": [len(own) for own in both],
         "report": ours.report().splitlines(),
+        "late_report": late.report().splitlines(),
     }
     if ours.overlap is not None:
         predicted = ours.overlap.proposal.seconds

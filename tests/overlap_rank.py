@@ -236,6 +236,30 @@ def trained(kind: Callable[[], nn.Module], make: Callable[[Any], torch.optim.Opt
     return losses, state, moments
 
 
+def late_steps_are_tuned_for(rank: int, size: int) -> None:
+    """Proposals are tried as they will be used, and losses are DistributedDataParallel's all the time."""
+    quick()
+    ddp = DistributedDataParallel(made(mlp))
+    ours = wt.DataParallel(made(mlp), ring(full_mesh(size)), overlap="auto")
+    ours.load_state_dict(ddp.state_dict())
+    losses: list[list[float]] = [[], []]
+    late_before = late_after = 0
+    for model, found in zip((ddp, ours), losses, strict=True):
+        inner = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+        optimizer = wt.LateOptimizer(ours, inner) if model is ours else inner
+        for step in range(STEPS):
+            found.append(float(backward(model, step)))
+            late_before += ours.is_late and ours.settled_arrangement is None
+            late_after += ours.is_late and ours.settled_arrangement is not None
+            optimizer.step()
+            optimizer.zero_grad()
+    assert close(*losses)
+    assert late_before > 10
+    assert late_after > 10
+    assert ours.overlap is not None
+    assert len(ours.overlap.measured) > 1
+
+
 def late_passes_let_others_launch(rank: int, size: int) -> None:
     """Two late models and other averages take turns, each rank in its own time: what is averaged with what does not change."""
     draw = random.Random(rank)

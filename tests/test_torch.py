@@ -93,7 +93,7 @@ def test_steps_that_change_are_tuned_for_again() -> None:
 
 
 def test_a_late_optimizer_makes_the_same_steps() -> None:
-    _ranks(2, "late_steps_are_the_same_steps", script=OVERLAP)
+    _ranks(2, "late_steps_are_the_same_steps", "late_steps_are_tuned_for", script=OVERLAP)
 
 
 def test_what_is_still_on_its_way_leaves_before_whatever_is_launched_next() -> None:

@@ -109,7 +109,7 @@ class DataParallel(torch.nn.Module):
         give_to_all([*module.parameters(), *module.buffers()], group, self._seconds)
         self._buffers_are_due = True
         self.wait_late = False
-        """for a ``LateOptimizer``: whether averages may arrive in the next forward pass, as soon as buckets are settled"""
+        """for a ``LateOptimizer``: whether averages may arrive in the next forward pass, except while computing is timed"""
         self.decision = Decision(choice, (f"{averaging.named(choice)}, as asked for",))
         if isinstance(averaging, SparseAveraging) and averaging.ranks > 1:
             _ = averaging.state  # all ranks are here: it may measure
@@ -134,7 +134,7 @@ class DataParallel(torch.nn.Module):
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """What the module makes of the inputs."""
         self._synchronizer.check_idle()
-        self._synchronizer.late = self.wait_late and self.settled_arrangement is not None
+        self._synchronizer.late = self.wait_late and not self._synchronizer.held
         self._check_still_trained()
         if self.broadcast_buffers and self._buffers_are_due and self._synchronizer.averaging.ranks > 1:
             give_to_all(self.module.buffers(), self._group, self._seconds)

@@ -3,9 +3,9 @@
 The first steps are profiled with buckets that wait for the end of the backward pass, so that computing is timed undisturbed.
 Then averages are timed, alone and beside others. Rank 0 makes buckets from both, and all ranks take them from the next step on.
 With ``"auto"`` several proposals take turns in real steps, and the fastest stays; when steps later take much longer or
-shorter than they did, everything is found out again. All that happens at the end of a synchronized backward pass, which
-all ranks have in common. Buckets decide when gradients are averaged and never what is averaged: a switch changes results by the
-rounding of sums at most.
+shorter than they did, everything is found out again. All that happens when the averages of a synchronized backward pass are
+there, which all ranks have in common. Buckets decide when gradients are averaged and never what is averaged: a switch changes
+results by the rounding of sums at most.
 """
 
 from __future__ import annotations
