@@ -3,6 +3,7 @@
 weft plan cluster.yaml --size 100MB
 weft plan cluster.yaml --size 100MB -o plan.json        then: weft show plan.json -o trees.svg
 weft plan machines:machines=2,gpus=8,inside=dgx1 --size 100MB --msccl plan.xml
+weft plan cluster.yaml --size 25MB --strategy auto      which strategy, plan, overlap and compression, and what they trade
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.cli.arguments import add_json, add_network, add_size, network_of
 from weft.cli.output import note_first_run, print_json, print_line, print_table, progress
+from weft.cli.plan_strategies import add_strategy_arguments, run_strategies
 from weft.errors import InputError
 from weft.units import format_bytes, format_seconds, parse_bytes, parse_seconds
 
@@ -26,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to a file")
     parser.add_argument("--time", metavar="TIME", default="10s", help="how long to search at most (default 10s)")
     parser.add_argument("--msccl", metavar="FILE", help="also write the schedule as MSCCL XML, for MSCCL and RCCL")
+    add_strategy_arguments(parser)
     add_json(parser)
 
 
@@ -35,6 +38,9 @@ def run(args: argparse.Namespace) -> None:
     network = network_of(args)
     if seconds <= 0:
         raise InputError("--time must be more than 0")
+    if args.strategy is not None:
+        run_strategies(args, network)
+        return
     note_first_run()
     from weft.planning import plan
 
