@@ -269,7 +269,6 @@ def test_the_command_line_trains_in_memory(files: tuple[str, str, str], capsys: 
         (["--in-memory", "--network", "NET", "--resume"], "writes none"),
         (["--in-memory", "--network", "NET", "--workers", "2"], "--workers starts processes"),
         (["--in-memory", "--network", "NET", "--strategy", "dssync"], 'there is no strategy "dssync"'),
-        (["--strategy", "asp"], "strategy asp runs in memory alone"),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_one_line(

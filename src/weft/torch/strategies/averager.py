@@ -201,7 +201,8 @@ class Averager:
             if b not in self._there and b < len(self._flights):
                 self._await(b)
         if len(self._there) == len(self.buckets):
-            self.measured.append(covered(self._intervals))
+            if self.strategy.contention is not None:
+                self.measured.append(covered(self._intervals))
             self.tally.add(self._intervals, self._exposed, 0)
             self._intervals, self._exposed, self._flights = [], 0.0, []
 

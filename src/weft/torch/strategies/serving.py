@@ -17,7 +17,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from threading import Condition
+from threading import Condition, Event
 from time import monotonic
 
 import torch
@@ -137,12 +137,15 @@ class Served:
         self.lost: list[int] = []
         self._flat = torch.empty(elements, dtype=self.parameters[0].dtype, device=self.parameters[0].device)
         self.part: Part | None = None
+        self._ended: dict[int, Event] = {}
+        """of every worker that is served here, whether it needs nothing any more"""
         rank = self._transport.rank
         if rank in self.servers:
             start, stop = self._cuts[rank]
             self.part = Part(self._line()[start:stop], optimizer, strategy.workers, strategy.bound)
             for worker in strategy.workers:
                 if worker != rank:
+                    self._ended[worker] = Event()
                     pool.run(lambda worker=worker: self._serve(worker, stop - start))  # type: ignore[misc]
 
     def _line(self) -> torch.Tensor:
@@ -162,6 +165,8 @@ class Served:
     def finish(self) -> None:
         """Nothing comes from this worker any more; its parameters are the last ones when nothing comes from anybody."""
         self._exchange(LAST, 0.0)
+        for ended in self._ended.values():
+            ended.wait(self._seconds)
 
     def _exchange(self, kind: float, rate: float) -> int:
         head = torch.tensor([kind, rate], dtype=torch.float64)
@@ -222,6 +227,8 @@ class Served:
             self.lost.append(worker)
             self.part.lose(worker)
             _log.warning("rank %d is lost (%s): training goes on without it", worker, error.reason)
+        finally:
+            self._ended[worker].set()
 
 
 def servers_of(strategy: Serving) -> tuple[int, ...]:
