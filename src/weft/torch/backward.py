@@ -27,6 +27,8 @@ class Backward:
         If buckets are ``held``, none leaves before all gradients are there.
         """
         self._buckets, self._launch, self._used, self._held = buckets, launch, used, held
+        self._order: Sequence[int] = range(len(buckets))
+        """in which buckets leave"""
         self._flights: list[Flight] = []
         self._missing = [len(bucket.parameters) for bucket in buckets]
         self._arrived = [bytearray(len(bucket.parameters)) for bucket in buckets]
@@ -34,8 +36,6 @@ class Backward:
         self._ended = 0
         """how many buckets have ended of those before which all others have"""
         self._lock = RLock()  # an average that is there at once calls back while it is being launched
-        self._in_line = True
-        """whether buckets wait for those that they come after"""
         self._error: Exception | None = None
 
     @property
@@ -102,16 +102,20 @@ class Backward:
         """Launch every bucket that may leave, in order, up to the first that may not."""
         with self._lock:
             while self._error is None and not self._held and len(self._flights) < len(self._buckets):
-                b = len(self._flights)
-                after = self._buckets[b].rule.after
-                while self._ended < b and self._flights[self._ended].ended:
+                b = self._order[len(self._flights)]
+                while self._ended < len(self._flights) and self._flights[self._ended].ended:
                     self._ended += 1
-                if self._missing[b] or (self._in_line and after is not None and self._ended <= after):
+                if self._missing[b] or self._waits_in_line(b):
                     return
                 flight = self._launch(self._buckets[b])
                 self._flights.append(flight)
                 if b <= self._last_leader:
                     flight.when_done(self._advance_elsewhere)
+
+    def _waits_in_line(self, b: int) -> bool:
+        """Whether a bucket comes after one that has not ended."""
+        after = self._buckets[b].rule.after
+        return after is not None and self._ended <= after
 
     def _advance_elsewhere(self) -> None:
         """On a thread that has nobody to tell: what goes wrong is raised where the pass is awaited."""

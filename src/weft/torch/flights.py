@@ -91,11 +91,18 @@ class Averaging:
 
     def launch_half(self, bucket: Bucket, second: bool) -> Flight:
         """One half of an average, the second after the first has ended; where there are no halves, the first is all of it."""
-        way = self.way(bucket.flat)
-        both = None if isinstance(way, str) or self.ranks == 1 else halves(schedule_of(way))
+        both = self._halves(bucket)
         if both is None:
             return Landed() if second else self.launch_bucket(bucket)
         return self._executed(both[second], bucket.flat, second)
+
+    def has_halves(self, bucket: Bucket) -> bool:
+        """Whether the average of a bucket can be cut in two."""
+        return self._halves(bucket) is not None
+
+    def _halves(self, bucket: Bucket) -> tuple[Half, Half] | None:
+        way = self.way(bucket.flat)
+        return None if isinstance(way, str) or self.ranks == 1 else halves(schedule_of(way))
 
     def owe(self, device: torch.device, launch: Callable[[], None]) -> None:
         """This must be called, on all ranks, before anything else is launched by a schedule."""

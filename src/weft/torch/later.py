@@ -1,12 +1,15 @@
-"""A backward pass that nobody waits for at its end: averages arrive while the next forward pass goes on.
+"""Backward passes that nobody waits for at their end: averages arrive while the next forward pass goes on.
 
-Gradients are reduced in the order in which they come, as always. When all are, they are copied to where they are still missing,
-from the last bucket to the first: the forward pass needs the first layers first.
+That needs the first layers first, whose gradients come last. So about half of the bytes leave in the order in which gradients
+come, which keeps the network busy meanwhile, and the rest when all are there, from the last bucket to the first. Where schedules
+can be cut in two, all gradients are reduced in the order in which they come, and when all are, copied to where they are still
+missing, from the last bucket to the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from time import monotonic
 
 from weft.torch.backward import Backward
@@ -14,37 +17,83 @@ from weft.torch.buckets import Bucket
 from weft.torch.flights import Flight
 from weft.torch.statistics import Tally
 
+AT_FIRST = 0.5
+"""the part of the bytes that leaves in the order of the backward pass"""
 TOGETHER = 2
 """second halves on their way at once"""
 
+Used = Callable[[int], Sequence[int]]
+
 
 class Later(Backward):
-    """The buckets of such a pass."""
+    """The buckets of such a pass, each averaged as a whole."""
+
+    def __init__(self, buckets: Sequence[Bucket], launch: Callable[[Bucket], Flight], used: Used) -> None:
+        super().__init__(buckets, launch, used)
+        count, ends = len(buckets), list(accumulate(bucket.flat.nbytes for bucket in buckets))
+        first = max(1, sum(end <= AT_FIRST * ends[-1] for end in ends))
+        self._order = [*range(first), *reversed(range(first, count))]
+        self._left = False
+        self._waited = 0.0
+
+    def leave(self) -> None:
+        """No gradient comes any more: let everything go, whatever it comes after, and return.
+
+        What others launch from here on must meet the same on all ranks, so nothing of this is left to chance.
+        """
+        self._left = True
+        self._advance()
+
+    def there(self, b: int) -> None:
+        """Return when the averages of a bucket are there."""
+        begun = monotonic()
+        self._go_on()
+        self._flights[self._order.index(b)].wait()
+        self._waited += monotonic() - begun
+
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """By bucket."""
+        flown = dict(zip(self._order, super().intervals, strict=True))
+        return [flown[b] for b in range(len(self._buckets))]
+
+    def count(self, tally: Tally) -> None:
+        """All are there."""
+        self._count(tally, self._flights)
+
+    def _count(self, tally: Tally, flights: Sequence[Flight]) -> None:
+        spans = [(flight.begun, flight.ended or monotonic()) for flight in flights]
+        tally.add(spans, self._waited, sum(flight.bytes_sent for flight in flights))
+
+    def _go_on(self) -> None:
+        self._advance()
+        if self._error is not None:
+            raise self._error
+
+    def _waits_in_line(self, b: int) -> bool:
+        return not self._left and super()._waits_in_line(b)
+
+
+class LaterInHalves(Later):
+    """The same, reduced in the order of the backward pass and copied in that of the forward pass."""
 
     def __init__(
         self,
         buckets: Sequence[Bucket],
         launch_half: Callable[[Bucket, bool], Flight],
-        used: Callable[[int], Sequence[int]],
+        used: Used,
         owe: Callable[[Callable[[], None]], None],
     ) -> None:
         """``owe`` is told what has to be called before anything else is launched."""
         super().__init__(buckets, lambda bucket: launch_half(bucket, False), used)
-        self._launch_half = launch_half
+        self._order = range(len(buckets))
+        self._launch_half, self._owe = launch_half, owe
         self._last_leader = len(buckets)  # every first half calls back: the last one lets the second halves go
-        self._owe = owe
         self._second: dict[int, Flight] = {}
         self._together = TOGETHER
-        self._waited = 0.0
 
     def leave(self) -> None:
-        """No gradient comes any more: let everything go, and return.
-
-        All first halves leave now, whatever they come after, and second halves before anything else that this process launches
-        from here on: what others launch must meet the same on all ranks.
-        """
-        self._in_line = False
-        self._advance()
+        super().leave()
         self._owe(self.launch_rest)
 
     def launch_rest(self) -> None:
@@ -73,15 +122,7 @@ class Later(Backward):
         return [(flight.begun, end or now) for flight, end in zip(self._flights, ends, strict=True)]
 
     def count(self, tally: Tally) -> None:
-        """All are there."""
-        flights = [*self._flights, *self._second.values()]
-        spans = [(flight.begun, flight.ended or monotonic()) for flight in flights]
-        tally.add(spans, self._waited, sum(flight.bytes_sent for flight in flights))
-
-    def _go_on(self) -> None:
-        self._advance()
-        if self._error is not None:
-            raise self._error
+        self._count(tally, [*self._flights, *self._second.values()])
 
     def _advance(self) -> None:
         with self._lock:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from weft.overlap import SCHEDULERS, Arrangement, BucketRule, CommunicationModel, Workload, fixed_size, step
 
 AT_ONCE = "buckets of"
-MEGABYTES = (1, 5, 25, 100)
-"""Sizes of buckets that people try by hand."""
+MEGABYTES = (1, 2, 5, 25, 100)
+"""Sizes of buckets such as people try by hand."""
 
 
 @dataclass(frozen=True, slots=True)

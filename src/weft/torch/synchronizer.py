@@ -16,7 +16,7 @@ from weft.sparse.finite import NotFiniteError
 from weft.torch.backward import Backward
 from weft.torch.buckets import Bucket
 from weft.torch.flights import Averaging
-from weft.torch.later import Later
+from weft.torch.later import Later, LaterInHalves
 from weft.torch.recording import Recorder, Recording
 from weft.torch.statistics import Tally
 
@@ -90,12 +90,7 @@ class Synchronizer:
         self.recorder.gradient(place)
         if self._backward is None:
             self.settle()
-            owe = partial(self.averaging.owe, self.parameters[0].device)
-            self._backward = (
-                Later(self.buckets, self.averaging.launch_half, self._used_in, owe)
-                if self.late
-                else Backward(self.buckets, self.averaging.launch_bucket, self._used_in, self.held)
-            )
+            self._backward = self._new_pass()
             Variable._execution_engine.queue_callback(self._finish)
         b, k = self._homes[place]
         if not self._backward.arrive(b, k):
@@ -103,6 +98,15 @@ class Synchronizer:
                 f"the gradient of {self.names[place]!r} came twice in one backward pass, as with reentrant checkpoints: use "
                 "torch.utils.checkpoint with use_reentrant=False"
             )
+
+    def _new_pass(self) -> Backward:
+        ways = self.averaging
+        if not self.late:
+            return Backward(self.buckets, ways.launch_bucket, self._used_in, self.held)
+        if not any(map(ways.has_halves, self.buckets)):
+            return Later(self.buckets, ways.launch_bucket, self._used_in)
+        owe = partial(ways.owe, self.parameters[0].device)
+        return LaterInHalves(self.buckets, ways.launch_half, self._used_in, owe)
 
     def _used_in(self, b: int) -> list[int]:
         return [self._used[place] for place in self.arrangement.buckets[b].parameters]
