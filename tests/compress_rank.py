@@ -219,12 +219,13 @@ def not_finite(rank: int, size: int) -> None:
     model: Any = wt.DataParallel(mlp(), bucket_bytes=SMALL, compress="spardl")
     backward(model, 0, rank)
     update(model)
+    poisoned = [False]
     if rank == size - 1:
-        model.module[0].weight.register_hook(lambda gradient: gradient * float("nan") if poisoned else None)
-    poisoned = True
+        model.module[0].weight.register_hook(lambda gradient: gradient * float("nan") if poisoned[0] else None)
+    poisoned[0] = True
     with pytest.raises(NotFiniteError, match=f"rank {size - 1} is infinite or NaN at element .*0.weight"):
         backward(model, 1, rank)
-    poisoned = False
+    poisoned[0] = False
     model.zero_grad()
     backward(model, 2, rank)
     update(model)

@@ -95,7 +95,7 @@ def test_mistakes_are_named_with_their_place(text: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--compress", "spardle"], 'there is no method "spardle" (did you mean'),
+        (["--compress", "spardle"], 'there is no method "spardle"; did you mean'),
         (["--compress", "spardl", "--density", "0"], "--density 0 is not possible"),
         (["--density", "0.1"], "--density is for sparse methods: add --compress spardl"),
         (["--compress", "spardl", "--plan", "ring"], "leave the plan ring out"),

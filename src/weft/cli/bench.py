@@ -2,9 +2,11 @@
 
 weft emulate cluster.yaml -- weft bench --network cluster.yaml --size 25MB
 torchrun --nproc-per-node 4 -m weft bench --size 1MB,25MB --repeat 5
+torchrun --nproc-per-node 4 -m weft bench --size 25MB --compress spardl,fp16 --density 0.01
 
 Every rank runs it, under torchrun, weft emulate or anything that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; rank 0
-prints. Without a network file the network is measured first (weft probe).
+prints. Without a network file the network is measured first (weft probe). With --compress no plans are made: compressed
+all-reduces are measured against the backend's own, selecting and messages apart.
 """
 
 from __future__ import annotations
@@ -39,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--candidates", metavar="N", type=int, default=CANDIDATES,
         help=f"try so many plans that are predicted to be about equally fast, and take the fastest (default {CANDIDATES})",
     )  # fmt: skip
+    parser.add_argument(
+        "--compress", metavar="NAME,...", help="instead of plans: spardl, topk-a, topk-dsa, gtopk, ok-topk, fp16, bf16"
+    )
+    parser.add_argument(
+        "--density", metavar="X", type=float, default=0.01, help="what sparse methods send (default 0.01)"
+    )
     add_json(parser)
 
 
@@ -49,6 +57,11 @@ def run(args: argparse.Namespace) -> None:
         raise InputError("--repeat and --candidates must be at least 1 and --time more than 0")
     if args.plan and (args.collective or args.network):
         raise InputError("--plan brings its own network and schedule: leave --network and --collective out")
+    if args.compress:
+        from weft.cli.bench_compress import run_compressed
+
+        run_compressed(args, sizes)
+        return
     from weft.runtime.joining import joined
 
     with joined() as rank:
