@@ -1,112 +1,206 @@
-"""What a sparse call computes at one worker, on one core: VGG-16's 14.7 M gradients, density 1%, all methods.
+"""All-reduces of VGG-16's 14.7 M gradients at 1% on emulated networks: SparDL, its rivals, and what DDP's users can switch on.
 
-Run with ``python -m benchmarks.sparse`` on an otherwise idle machine. All workers run in this process; only the first one's work
-is timed: adding its residual, selecting, adding up, putting into bytes and out of them, and its new residual. Communication is
-not in it. The first calls, in which memory is new, are left out.
+Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.sparse 8x400`` for one
+case: so many workers, and 1000 for links of 1 Gbit/s at one switch or 400 for two racks of hosts at 400 Mbit/s behind uplinks of
+400 Mbit/s (4:1 with eight). All ways take turns within one run. A time is that of the slowest worker, with selecting and
+everything else that is computed; beside it is what a worker computed and what it waited for messages, in the mean. With more
+workers than processors, waiting is also waiting for others that compute.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from statistics import median
+import tempfile
+from dataclasses import asdict
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from benchmarks.publishing import RESULTS, publish
+from benchmarks.scenarios import MBIT, without
+from weft.network import Network, two_tier
 
-from benchmarks.publishing import publish
-from weft.reproductions.spardl import MODELS, Gradients
-from weft.sparse import Compression, ErrorFeedback, Pairs, Part, converse
-from weft.sparse.quota import share
-from weft.sparse.selection import strongest
+if TYPE_CHECKING:
+    import torch
 
-ELEMENTS, DENSITY = MODELS["vgg-16"], 0.01
-SKIPPED, TIMED = 3, 5
-WAYS = {
-    "spardl": Compression("spardl", DENSITY),
-    "spardl, 2 teams": Compression("spardl", DENSITY, teams=2),
-    "spardl, B-SAG": Compression("spardl", DENSITY, teams=2, exchange="bruck"),
-    "spardl, bfloat16": Compression("spardl", DENSITY, values="bfloat16"),
-    "topk-a": Compression("topk-a", DENSITY),
-    "topk-dsa": Compression("topk-dsa", DENSITY),
-    "ok-topk": Compression("ok-topk", DENSITY),
-}
+NAME = "sparse-speed"
+DENSITY, TURNS = 0.01, 6
+COMMON, STRETCH, SHIFT = 0.5, 40_000, 97
+"""The part of gradients' variance that all workers share, elements of one strength, and how far a call's numbers are moved."""
+DENSE, OURS = "gloo dense", "spardl"
+SWITCHED_ON = ("fp16 hook", "PowerSGD 2", "PowerSGD 4")
+CASES = [f"{workers}x{rate}" for workers in (5, 6, 7, 8) for rate in (1000, 400)]
 
 
-class Stopwatch:
-    """Adds up the times in which it was on."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    @contextmanager
-    def on(self) -> Iterator[None]:
-        begun = time.perf_counter()
-        yield
-        self.seconds += time.perf_counter() - begun
+def network_of(workers: int, rate: int) -> Network:
+    """One switch at 1 Gbit/s; two racks at 400 Mbit/s, from which workers are taken in turn."""
+    if rate == 1000:
+        return two_tier(1, workers, rate * MBIT)
+    racks = two_tier(2, 4, rate * MBIT, uplink=rate * MBIT)
+    names = [racks.workers[i] for i in (7, 3, 6)]
+    return without(racks, *names[: 8 - workers])
 
 
-def timed(part: Part[Pairs], watch: Stopwatch) -> Part[Pairs]:
-    """The same part, its own work timed."""
-    arrived = None
-    while True:
-        with watch.on():
-            try:
-                turn = next(part) if arrived is None else part.send(arrived)
-            except StopIteration as end:
-                result: Pairs = end.value
-                return result
-        arrived = yield turn
+class Gradients:
+    """Random ones, as in ``weft.reproductions.spardl``: a common and an own part, and a strength for every stretch."""
+
+    def __init__(self, elements: int, rank: int) -> None:
+        import torch
+
+        draw = torch.Generator().manual_seed(1)
+        self._strength = (
+            torch.randn(elements // STRETCH + 1, generator=draw).exp().repeat_interleave(STRETCH)[:elements]
+        )
+        self._noise = torch.randn(elements + 4096 * (rank + 2) + 64 * SHIFT, generator=draw)
+        self._own = 4096 * (rank + 1)
+
+    def __call__(self, call: int, tensor: torch.Tensor) -> None:
+        import torch
+
+        start = SHIFT * (call % 64)
+        own, common = self._noise[self._own + start :], self._noise[start:]
+        torch.mul(own[: len(tensor)], (1 - COMMON) ** 0.5, out=tensor)
+        tensor.add_(common[: len(tensor)], alpha=COMMON**0.5).mul_(self._strength)
 
 
-def call_seconds(compression: Compression, workers: int) -> dict[str, float]:
-    """The median of a few calls, and the bytes that the worker sends in one."""
-    source = Gradients(ELEMENTS, workers)
-    feedbacks = [ErrorFeedback(compression, rank, workers) for rank in range(workers)]
-    seconds, sent = [], 0
-    for call in range(SKIPPED + TIMED):
-        watch = Stopwatch()
-        parts = [f.part(source.of(rank, call)) for rank, f in enumerate(feedbacks)]
-        talk = converse([timed(part, watch) if rank == 0 else part for rank, part in enumerate(parts)])
-        if call >= SKIPPED:
-            seconds.append(watch.seconds)
-            sent = talk.sent_bytes(0)
-    return {"seconds": round(median(seconds), 5), "bytes": sent}
+class OneBucket:
+    """What a hook of DistributedDataParallel sees: all gradients in one bucket."""
+
+    def __init__(self, flat: torch.Tensor, shapes: list[torch.Size]) -> None:
+        self._flat, at = flat, 0
+        self._parts = []
+        for shape in shapes:
+            self._parts.append(flat[at : at + shape.numel()].view(shape))
+            at += shape.numel()
+
+    def buffer(self) -> torch.Tensor:
+        return self._flat
+
+    def gradients(self) -> list[torch.Tensor]:
+        return self._parts
+
+    def index(self) -> int:
+        return 0
+
+    def is_last(self) -> bool:
+        return True
 
 
-def selection_seconds() -> dict[str, float]:
-    """Selecting alone, in one block, against numpy's partition and sort."""
-    flat = Gradients(ELEMENTS, 1).of(0, 0)
-    k = share(ELEMENTS, DENSITY)
-    ways: dict[str, Callable[[], object]] = {
-        "sampled threshold": lambda: strongest(flat, 0, ELEMENTS, k),
-        "argpartition": lambda: np.argpartition(np.abs(flat), ELEMENTS - k)[-k:],
+def measure(turns: int) -> list[dict[str, Any]]:
+    """On every rank."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    from weft.sparse import Compression
+    from weft.torch.compress_measuring import Work, backend_work, measured_compression, sparse_work
+    from weft.training.models.vgg import vgg16
+    from weft.training.options import Vgg16
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    ranks = dist.get_world_size()
+    shapes = [p.shape for p in vgg16((3, 32, 32), 10, Vgg16()).parameters()]
+    flat = torch.empty(sum(shape.numel() for shape in shapes))
+    bucket: Any = OneBucket(flat, shapes)
+
+    def hooked(hook: Any, state: Any) -> Work:
+        def work(_: torch.Tensor) -> None:
+            hook(state, bucket).wait()
+
+        return work
+
+    ways: dict[str, Work] = {DENSE: backend_work(), OURS: sparse_work(Compression(OURS, DENSITY))}
+    if ranks % 2 == 0:
+        ways["spardl, 2 teams"] = sparse_work(Compression(OURS, DENSITY, teams=2))
+    rivals = [name for name in ("topk-a", "topk-dsa", "gtopk", "ok-topk") if name != "gtopk" or ranks == 8]
+    ways |= {name: sparse_work(Compression(name, DENSITY)) for name in rivals}
+    ways["fp16 hook"] = hooked(default_hooks.fp16_compress_hook, None)
+    for rank in (2, 4):
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=2)
+        ways[f"PowerSGD {rank}"] = hooked(powerSGD_hook.powerSGD_hook, state)
+    found = measured_compression(ways, flat, Gradients(len(flat), dist.get_rank()), turns)
+    dist.barrier()
+    dist.destroy_process_group()
+    return [asdict(one) for one in found]
+
+
+def case_of(name: str) -> tuple[int, int]:
+    workers, rate = map(int, name.split("x"))
+    return workers, rate
+
+
+def emulated(workers: int, rate: int, turns: int) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.yaml"
+        network_of(workers, rate).save(path)
+        worker = [sys.executable, "-m", "benchmarks.sparse", f"{workers}x{rate}", "--turns", str(turns), "--worker"]
+        command = [sys.executable, "-m", "weft", "emulate", str(path), "--", *worker]
+        found: list[dict[str, Any]] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        return found
+
+
+def row_of(case: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Times of one case, and what they say about SparDL."""
+    times = {one["name"]: one["seconds"] for one in found}
+    ours = min(seconds for name, seconds in times.items() if name.startswith(OURS))
+    rivals = {n: t for n, t in times.items() if n != DENSE and n not in SWITCHED_ON and not n.startswith(OURS)}
+    return {
+        "case": case,
+        "ways": [{key: _rounded(value) for key, value in one.items()} for one in found],
+        "faster_than_dense": round(times[DENSE] / times[OURS], 2),
+        "faster_than_rivals": {name: round(seconds / times[OURS], 2) for name, seconds in rivals.items()},
+        "best_of_ours_seconds": round(ours, 4),
+        "faster_than_ddp_hooks": {name: round(times[name] / times[OURS], 2) for name in SWITCHED_ON},
     }
-    found = {}
-    for name, select in ways.items():
-        select()
-        watches = []
-        for _ in range(TIMED):
-            begun = time.perf_counter()
-            select()
-            watches.append(time.perf_counter() - begun)
-        found[name] = round(median(watches), 5)
-    return found
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 5)
+    return [round(one, 5) for one in value] if isinstance(value, list) else value
+
+
+def told(row: dict[str, Any]) -> str:
+    lines = [f"{row['case']}: {row['faster_than_dense']}x as fast as dense, than rivals {row['faster_than_rivals']}"]
+    for way in row["ways"]:
+        parts = [way["seconds"], way["selecting_seconds"], way["wire_seconds"]]
+        times = " ".join(f"{'' if part is None else f'{1e3 * part:.0f} ms':>9}" for part in parts)
+        sent = "" if way["bytes_sent"] is None else f"{way['bytes_sent'] / 1e6:8.3f} MB"
+        lines.append(f"  {way['name']:18} {times} {sent}")
+    return "\n".join(lines)
+
+
+def published(rows: list[dict[str, Any]]) -> None:
+    """With what today's file has of other cases: they are run one by one."""
+    path = RESULTS / f"{date.today().isoformat()}-{NAME}.json"
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    done = {row["case"] for row in rows}
+    publish(NAME, density=DENSITY, rows=[row for row in before if row["case"] not in done] + rows)
 
 
 def main() -> None:
-    counts = [int(argument) for argument in sys.argv[1:]] or [6, 8]
-    selection = selection_seconds()
-    print("selecting alone:", ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in selection.items()))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", default=CASES, metavar="WORKERSxMBIT", help=f"of {', '.join(CASES)}")
+    parser.add_argument("--turns", type=int, default=TURNS, help="that count")
+    parser.add_argument("--dry", action="store_true", help="print, and write no file")
+    parser.add_argument("--worker", action="store_true", help="be one of the workers")
+    args = parser.parse_args()
+    if args.worker:
+        found = measure(args.turns)
+        if os.environ["RANK"] == "0":
+            print(json.dumps(found))
+        return
     rows = []
-    for workers in counts:
-        for name, compression in WAYS.items():
-            found = call_seconds(compression, workers)
-            rows.append({"workers": workers, "method": name, **found})
-            told = f"{1e3 * found['seconds']:6.1f} ms  {found['bytes'] / 1e6:.3f} MB"
-            print(f"{workers} workers  {name:18} {told}", flush=True)
-    publish("sparse", elements=ELEMENTS, density=DENSITY, selection_seconds=selection, calls=rows)
+    for case in args.cases:
+        rows.append(row_of(case, emulated(*case_of(case), args.turns)))
+        print(told(rows[-1]), flush=True)
+        if not args.dry:
+            published(rows)
 
 
 if __name__ == "__main__":

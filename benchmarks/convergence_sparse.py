@@ -1,0 +1,238 @@
+"""What sparse synchronization does to accuracy: a CNN on Fashion-MNIST, 8 workers in memory, density 1%, three seeds.
+
+    python -m benchmarks.convergence_sparse spardl 0 --data FOLDER        one run, or as much of it as --seconds allow
+    python -m benchmarks.convergence_sparse --publish                     the table of all runs that are finished
+
+A run goes on where it was left. Methods: dense; spardl with global, partial and local residuals; and what DDP's users can
+switch on, fp16 (rounded when sent, added up in float32) and PowerSGD of rank 2 with error feedback. All workers hold the same
+model, so one is enough: their gradients are computed one after the other, and reduced in memory by the same code as on a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.publishing import publish
+from weft.sparse import Compression, ErrorFeedback, converse
+from weft.training import config_of
+from weft.training.batches import Batches
+from weft.training.joining import Place
+from weft.training.judging import judged
+from weft.training.preparation import prepared
+from weft.training.rates import learning_rate, optimizer_of, set_rate
+from weft.training.sampler import Sampler
+
+WORKERS, DENSITY, EPOCHS = 8, 0.01, 4
+SEEDS = (0, 1, 2)
+STATES = Path("runs/sparse-convergence")
+CONFIG = """
+[model]
+name = "cnn"
+width = 8
+hidden = 64
+[data]
+name = "fashion-mnist"
+folder = "{folder}"
+[training]
+epochs = {epochs}
+batch = 16
+seed = {seed}
+device = "cpu"
+[optimizer]
+learning_rate = 0.05
+momentum = 0.9
+"""
+Rows = list[torch.Tensor]
+"""every worker's gradient, flat"""
+
+
+class Dense:
+    """The mean, and nothing is kept."""
+
+    def __call__(self, rows: Rows) -> torch.Tensor:
+        return torch.stack(rows).mean(0)
+
+    def state(self) -> Any:
+        return None
+
+    def load(self, state: Any) -> None:
+        pass
+
+
+class HalfPrecision(Dense):
+    """Every message rounded, sums in float32."""
+
+    def __call__(self, rows: Rows) -> torch.Tensor:
+        return torch.stack([row.div(WORKERS).half().float() for row in rows]).sum(0).half().float()
+
+
+class Sparse(Dense):
+    """By error feedback."""
+
+    def __init__(self, compression: Compression) -> None:
+        self._feedbacks = [ErrorFeedback(compression, rank, WORKERS) for rank in range(WORKERS)]
+
+    def __call__(self, rows: Rows) -> torch.Tensor:
+        talk = converse([f.part(row.numpy()) for f, row in zip(self._feedbacks, rows, strict=True)])
+        return torch.from_numpy(talk.results[0].dense(len(rows[0])))
+
+    def state(self) -> Any:
+        return [feedback.state_dict() for feedback in self._feedbacks]
+
+    def load(self, state: Any) -> None:
+        for feedback, own in zip(self._feedbacks, state, strict=True):
+            feedback.load_state_dict(own)
+
+
+class PowerSgd(Dense):
+    """Vogels et al. 2019: matrices by their rank, with what is left over; vectors as they are."""
+
+    def __init__(self, shapes: Sequence[torch.Size], rank: int) -> None:
+        draw = torch.Generator().manual_seed(0)
+        self._shapes = shapes
+        self._guesses = [torch.randn(s.numel() // s[0], rank, generator=draw) for s in shapes]
+        self._left = [torch.zeros(sum(s.numel() for s in shapes)) for _ in range(WORKERS)]
+
+    def __call__(self, rows: Rows) -> torch.Tensor:
+        given = [row + left for row, left in zip(rows, self._left, strict=True)]
+        result, at = torch.empty_like(given[0]), 0
+        for number, shape in enumerate(self._shapes):
+            part = slice(at, at + shape.numel())
+            at += shape.numel()
+            if len(shape) < 2:
+                result[part] = torch.stack([one[part] for one in given]).mean(0)
+                continue
+            matrices = [one[part].view(shape[0], -1) for one in given]
+            left, _ = torch.linalg.qr(torch.stack([m @ self._guesses[number] for m in matrices]).mean(0))
+            self._guesses[number] = torch.stack([m.T @ left for m in matrices]).mean(0)
+            result[part] = (left @ self._guesses[number].T).reshape(-1)
+        self._left = [one - result for one in given]
+        return result
+
+    def state(self) -> Any:
+        return [self._guesses, self._left]
+
+    def load(self, state: Any) -> None:
+        self._guesses, self._left = state
+
+
+METHODS: dict[str, Callable[[list[torch.Size]], Dense]] = {
+    "dense": lambda _: Dense(),
+    "spardl": lambda _: Sparse(Compression("spardl", DENSITY)),
+    "spardl-partial": lambda _: Sparse(Compression("spardl", DENSITY, residuals="partial")),
+    "spardl-local": lambda _: Sparse(Compression("spardl", DENSITY, residuals="local")),
+    "fp16": lambda _: HalfPrecision(),
+    "powersgd-2": lambda shapes: PowerSgd(shapes, 2),
+}
+
+
+def gradients(model: nn.Module, batches: Batches, step: int) -> tuple[Rows, float]:
+    """Of every worker, and the mean loss."""
+    rows, losses = [], []
+    for worker in range(WORKERS):
+        model.zero_grad()
+        losses.append(batches.backward(model, step, worker))
+        rows.append(torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None]))
+    return rows, fmean(losses)
+
+
+@torch.no_grad()
+def give(model: nn.Module, flat: torch.Tensor) -> None:
+    at = 0
+    for parameter in model.parameters():
+        parameter.grad = flat[at : at + parameter.numel()].view_as(parameter).clone()
+        at += parameter.numel()
+
+
+def run(method: str, seed: int, folder: Path, seconds: float, epochs: int) -> dict[str, Any]:
+    """Train from where the run was left, epoch by epoch, as long as there is time for one more."""
+    config = config_of(CONFIG.format(folder=folder.absolute(), seed=seed, epochs=epochs), Path("study.toml"))
+    place = Place(0, WORKERS, torch.device("cpu"))
+    data, model = prepared(config, place)
+    batches = Batches(
+        data, Sampler(len(data.train), config.training.batch, WORKERS, seed), config.training, place.device
+    )
+    optimizer = optimizer_of(config.optimizer, model.parameters())
+    reduce = METHODS[method]([p.shape for p in model.parameters()])
+    path = STATES / f"{method}-{seed}-{epochs}.pt"
+    found: dict[str, Any] = {"method": method, "seed": seed, "accuracy": [], "loss": [], "epochs": epochs}
+    if path.exists():
+        kept = torch.load(path, weights_only=False)
+        model.load_state_dict(kept["model"])
+        optimizer.load_state_dict(kept["optimizer"])
+        reduce.load(kept["reduce"])
+        found = kept["found"]
+    until, longest = time.monotonic() + seconds, 0.0
+    while len(found["accuracy"]) < epochs and time.monotonic() + longest < until:
+        begun = time.monotonic()
+        epoch, losses = len(found["accuracy"]), []
+        model.train()
+        for step in range(epoch * batches.sampler.epoch_steps, (epoch + 1) * batches.sampler.epoch_steps):
+            set_rate(optimizer, learning_rate(config.optimizer, batches.share(step, epochs), step))
+            rows, loss = gradients(model, batches, step)
+            give(model, reduce(rows))
+            optimizer.step()
+            losses.append(loss)
+        found["accuracy"].append(round(100 * judged(model, data, place.device)[1], 2))
+        found["loss"].append(round(fmean(losses), 5))
+        STATES.mkdir(parents=True, exist_ok=True)
+        torch.save(
+            {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "reduce": reduce.state(),
+                "found": found,
+            },
+            path,
+        )
+        longest = max(longest, time.monotonic() - begun)
+        print(method, seed, found["accuracy"], f"{time.monotonic() - begun:.0f} s an epoch", flush=True)
+    return found
+
+
+def table(epochs: int) -> None:
+    """Of all runs that are finished."""
+    runs = [torch.load(path, weights_only=False)["found"] for path in sorted(STATES.glob(f"*-{epochs}.pt"))]
+    done = [one for one in runs if len(one["accuracy"]) == epochs]
+    means = {}
+    for method in METHODS:
+        last = [one["accuracy"][-1] for one in done if one["method"] == method]
+        if last:
+            means[method] = {"mean": round(fmean(last), 2), "std": round(float(np.std(last)), 2), "seeds": len(last)}
+    apart = {
+        name: round(found["mean"] - means["dense"]["mean"], 2) for name, found in means.items() if "dense" in means
+    }
+    print(json.dumps({"accuracy": means, "points_from_dense": apart}, indent=2))
+    publish(
+        "sparse-convergence", workers=WORKERS, density=DENSITY, epochs=epochs, model="cnn, width 8, hidden 64",
+        data="fashion-mnist", accuracy=means, points_from_dense=apart, runs=done,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("method", nargs="?", choices=METHODS)
+    parser.add_argument("seed", nargs="?", type=int, default=0)
+    parser.add_argument("--data", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no epoch that would end later")
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--publish", action="store_true")
+    args = parser.parse_args()
+    if args.publish:
+        table(args.epochs)
+    else:
+        run(args.method, args.seed, args.data, args.seconds, args.epochs)
+
+
+if __name__ == "__main__":
+    main()
