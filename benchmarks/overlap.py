@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CAPS = (1, 5, 25, 100)
 OURS, DEFAULT, LATE = "weft", "ddp 25 MiB", "weft, late"
 LEAST_STEPS, MOST_STEPS, SETTLED = 40, 150, 10
-TURNS, SKIPPED, IN_A_ROW = 6, 1, 8
+TURNS, SKIPPED, IN_A_ROW = 5, 1, 8
 """turns, those that do not count, and the steps of each"""
 CLOSE = 2e-3
 SEQUENCES = {(400, 64): 16, (400, 160): 16, (1000, 64): 8, (1000, 160): 7}
