@@ -156,6 +156,7 @@ def give(model: nn.Module, flat: torch.Tensor) -> None:
 
 def run(method: str, seed: int, folder: Path, seconds: float, epochs: int) -> dict[str, Any]:
     """Train from where the run was left, epoch by epoch, as long as there is time for one more."""
+    torch.set_num_threads(1)  # batches are small
     config = config_of(CONFIG.format(folder=folder.absolute(), seed=seed, epochs=epochs), Path("study.toml"))
     place = Place(0, WORKERS, torch.device("cpu"))
     data, model = prepared(config, place)

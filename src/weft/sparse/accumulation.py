@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.compiled import compiled_in_place
-from weft.sparse.pairs import Values
+from weft.sparse.marking import EIGHT, put_down
+from weft.sparse.pairs import Indexes, Pairs, Values
 
 _STRETCH = 1024
 LARGEST = np.float32(np.finfo(np.float32).max)
@@ -14,6 +16,17 @@ LARGEST = np.float32(np.finfo(np.float32).max)
 def accumulate(gradient: Values, residual: Values, out: Values) -> int:
     """Write the sum to ``out``; the place of the first sum that is infinite or NaN, or -1."""
     return int(_sum(gradient, residual, out))
+
+
+def accumulate_and_collect(
+    gradient: Values, residual: Values, out: Values, start: int, threshold: float, most: int
+) -> tuple[int, Pairs | None]:
+    """The same, and all sums of at least this magnitude, counted from ``start`` on; None if they are more than ``most``."""
+    index, value = np.empty(most + EIGHT, np.int32), np.empty(most + EIGHT, np.float32)
+    counts, marks = np.zeros(1, np.int64), np.empty(_STRETCH, np.uint8)
+    wrong = int(_sum_and_collect(gradient, residual, out, start, np.float32(threshold), index, value, marks, counts))
+    count = int(counts[0])
+    return wrong, Pairs(index[:count], value[:count]) if wrong < 0 and count <= most else None
 
 
 def accumulate_with_momentum(gradient: Values, velocity: Values, momentum: float, residual: Values, out: Values) -> int:
@@ -32,6 +45,35 @@ def _sum(gradient: Values, residual: Values, out: Values) -> int:
             wrong += not abs(total) <= LARGEST
         if wrong:
             return at + _first_wrong(sums)
+    return -1
+
+
+@compiled_in_place
+def _sum_and_collect(
+    gradient: Values,
+    residual: Values,
+    out: Values,
+    start: int,
+    threshold: np.float32,
+    index: Indexes,
+    value: Values,
+    marks: NDArray[np.uint8],
+    counts: NDArray[np.int64],
+) -> int:
+    found = 0
+    for at in range(0, len(out), _STRETCH):
+        new, old, sums = gradient[at : at + _STRETCH], residual[at : at + _STRETCH], out[at : at + _STRETCH]
+        wrong = 0
+        for i in range(len(sums)):
+            total = new[i] + old[i]
+            sums[i] = total
+            strength = abs(total)
+            wrong += not strength <= LARGEST
+            marks[i] = strength >= threshold
+        if wrong:
+            return at + _first_wrong(sums)
+        found = put_down(sums, marks, start + at, index, value, found)
+    counts[0] = found
     return -1
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.errors import InputError
 from weft.network import Network
-from weft.sparse.accumulation import accumulate, accumulate_with_momentum, first_not_finite
+from weft.sparse.accumulation import accumulate_with_momentum, first_not_finite
 from weft.sparse.compression import Compression
 from weft.sparse.finite import Note, NotFiniteError
 from weft.sparse.ledger import Ledger
@@ -24,6 +24,7 @@ from weft.sparse.quota import Quota
 from weft.sparse.rounds import Part
 from weft.sparse.task import Task
 from weft.sparse.teams import AlphaBeta, TeamChoice
+from weft.sparse.watch import Expected, Watch
 
 VERSION = 1
 Layout = Sequence[tuple[str, int]]
@@ -40,6 +41,8 @@ class _Memory:
     velocity: Values | None
     calls: int
     method: dict[str, Any] = field(default_factory=dict)
+    expected: Expected = field(default_factory=dict)
+    """where selecting should look"""
     spare: Values | None = None
     """memory of the call before, to be written over"""
 
@@ -89,7 +92,8 @@ class ErrorFeedback:
         return self._part(gradient, key, memory, settings, self.workers if op == "average" else 1)
 
     def _part(self, gradient: Values, key: Key, memory: _Memory, settings: Compression, divisor: int) -> Part[Pairs]:
-        flat, velocity, wrong = _accumulated(gradient, memory, settings)
+        watch = Watch(memory.expected)
+        flat, velocity, wrong = _accumulated(gradient, memory, settings, watch)
         task = Task(
             self.rank,
             self.workers,
@@ -97,6 +101,7 @@ class ErrorFeedback:
             Quota(len(gradient), settings.density_at(memory.calls), _layers(key) if settings.per_layer else ()),
             settings.values,
             dict(memory.method),
+            watch,
             Note(self.rank, wrong) if wrong >= 0 else None,
         )
         total = yield from settings.part(task)
@@ -107,7 +112,7 @@ class ErrorFeedback:
                 velocity[index] = 0
             memory.velocity = velocity
         memory.residual, memory.spare = flat, memory.residual
-        memory.method = task.memory
+        memory.method, memory.expected = task.memory, watch.following
         memory.calls += 1
         return total.divided(divisor)
 
@@ -239,7 +244,9 @@ def _text(key: Key) -> str:
     return ",".join(f"{name}:{size}" for name, size in key)
 
 
-def _accumulated(gradient: Values, memory: _Memory, settings: Compression) -> tuple[Values, Values | None, int]:
+def _accumulated(
+    gradient: Values, memory: _Memory, settings: Compression, watch: Watch
+) -> tuple[Values, Values | None, int]:
     """Gradient and residual, the new velocity if there is one, and where the first number is that is none, or -1.
 
     With such a number the sum is zero: a worker that has one takes part with nothing but a note.
@@ -252,8 +259,9 @@ def _accumulated(gradient: Values, memory: _Memory, settings: Compression) -> tu
         velocity = gradient.copy()
         wrong = accumulate_with_momentum(velocity, memory.velocity, settings.momentum, memory.residual, flat)
     else:
-        wrong = accumulate(gradient, memory.residual, flat)
+        wrong = watch.sum_up(gradient, memory.residual, flat)
     if wrong >= 0:
+        watch.forget()
         flat[:] = 0
     return flat, velocity, wrong
 

@@ -29,7 +29,8 @@ class Ledger:
 
     def __init__(self, flat: Values, variant: Residuals = "global") -> None:
         self.flat, self.variant = flat, variant
-        self._added: list[tuple[Indexes, Values]] = []
+        self.added: list[Pairs] = []
+        """where something was added, with what was there before"""
         self._sent: list[Pairs] = []
         self._left: list[tuple[Pairs, float]] = []
 
@@ -37,7 +38,7 @@ class Ledger:
         """Add what has arrived to the vector."""
         before = np.empty(len(pairs), np.float32)
         _add(self.flat, pairs.index, pairs.value, before)
-        self._added.append((pairs.index, before))
+        self.added.append(Pairs(pairs.index, before))
 
     def send(self, pairs: Pairs) -> None:
         """These elements of the vector, as rounded, are handed on, or are a part of the result if they get that far."""
@@ -51,15 +52,15 @@ class Ledger:
     def settle(self, result: Indexes) -> None:
         """Turn the vector into the new residual, given where the result has something."""
         if self.variant == "global":
-            for index, before in reversed(self._added):
-                _restore(self.flat, index, before, result)
+            for before in reversed(self.added):
+                _restore(self.flat, before.index, before.value, result)
             for pairs in self._sent:
                 _add_common(self.flat, pairs.index, pairs.value, np.float32(-1), result)
             for pairs, share in self._left:
                 _add_common(self.flat, pairs.index, pairs.value, np.float32(share), result)
             return
-        for index, before in reversed(self._added):
-            self.flat[index] = before
+        for before in reversed(self.added):
+            self.flat[before.index] = before.value
         gone = self.delivered(result) if self.variant == "partial" else [pairs.index for pairs in self._sent]
         for index in gone:
             self.flat[index] = 0

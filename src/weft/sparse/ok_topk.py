@@ -57,14 +57,24 @@ def ok_topk(task: Task, gather: Gather = "doubling", balanced_above: float = BAL
 def _chosen(task: Task, memory: dict[str, Any], wanted: int, exact: bool) -> Pairs:
     """What this worker sends: above its threshold, which is made exact if it does not fit any more."""
     threshold, span = memory.get("local"), (0, task.length)
-    found = None if exact or threshold is None else elements_above(task.flat, *span, threshold, TOLERANCE * wanted)
+    found = None if exact or threshold is None else _above_own(task, threshold, TOLERANCE * wanted)
     if found is None or TOLERANCE * len(found) < wanted:
         found = task.quota.strongest(task.flat, span)
         threshold = float(np.abs(found.value).min()) if len(found) else None
     memory["local"] = _moved(threshold, len(found), wanted)
+    if memory["local"] is not None:
+        task.watch.expect(span, memory["local"], TOLERANCE * wanted)
     coarse = rounded(found, task.values)
     task.ledger.send(coarse)
     return coarse
+
+
+def _above_own(task: Task, threshold: float, most: int) -> Pairs | None:
+    """All above its threshold, unless they are too many; most often they were put aside."""
+    span = (0, task.length)
+    if task.watch.expects(span, threshold, most):
+        return task.watch.above(task.flat, span)
+    return elements_above(task.flat, *span, threshold, most)
 
 
 def _moved(threshold: float | None, found: int, wanted: int) -> float | None:

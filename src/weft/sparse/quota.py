@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.errors import InputError
 from weft.sparse.pairs import Pairs, Values, joined
 from weft.sparse.selection import strongest, strongest_pairs
+from weft.sparse.watch import Watch
 from weft.sparse.wire import Span
 
 MOST_ELEMENTS = 2**31 - 1
@@ -60,9 +62,16 @@ class Quota:
         """How many elements of a span are kept at most."""
         return sum(count for _, _, count in self.pieces(span, nominal))
 
-    def strongest(self, flat: Values, span: Span, nominal: int | None = None) -> Pairs:
+    def strongest(
+        self,
+        flat: Values,
+        span: Span,
+        nominal: int | None = None,
+        watch: Watch | None = None,
+        changed: Sequence[Pairs] = (),
+    ) -> Pairs:
         """Those elements of a span that are kept."""
-        return joined([strongest(flat, *piece) for piece in self.pieces(span, nominal)])
+        return joined([strongest(flat, *piece, watch, changed) for piece in self.pieces(span, nominal)])
 
     def strongest_pairs(
         self, pairs: Pairs, span: Span, nominal: int | None = None, part: float = 1.0

@@ -2,15 +2,24 @@
 
 A sample says above which magnitude a little more than k elements lie. One pass collects those. If there are at least k, the k
 strongest are among them, and choosing among so few is cheap: the sample decides how long it takes, never what comes out.
+From call to call that magnitude changes little, so what it was in the last one saves the sample, and most of the pass: see
+``watch``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.compiled import compiled_in_place
+from weft.sparse.marking import EIGHT, put_down
 from weft.sparse.pairs import NOTHING, Indexes, Pairs, Values
+
+if TYPE_CHECKING:
+    from weft.sparse.watch import Watch
 
 SMALL = 8192
 """Up to so many elements all are looked at."""
@@ -20,18 +29,32 @@ LEAST_SAMPLED, MOST_SAMPLED = 4096, 65536
 """... which has at least and at most so many."""
 CAUTION = 3.0
 """By how many standard deviations more than k elements are expected above the first threshold."""
+NEARLY = 0.94
+"""So many times the magnitude of the weakest element that was kept is the threshold of the next call ..."""
+MOST_FOUND = 3
+"""... unless that many times as many lie above it."""
 _STRETCH = 1024
 
 
-def strongest(flat: Values, start: int, stop: int, k: int) -> Pairs:
-    """The k strongest elements of ``flat[start:stop]``, fewer if fewer are not zero; none of them may be infinite or NaN."""
+def strongest(
+    flat: Values, start: int, stop: int, k: int, watch: Watch | None = None, changed: Sequence[Pairs] = ()
+) -> Pairs:
+    """The k strongest elements of ``flat[start:stop]``, fewer if fewer are not zero; none of them may be infinite or NaN.
+
+    A watch may have put some aside, before these places were changed.
+    """
     length = stop - start
     if k <= 0 or length <= 0:
         return NOTHING
     if length > SMALL and k < length // 4:
-        found = _above_sampled(flat, start, stop, k)
+        found = None if watch is None else watch.above(flat, (start, stop), changed)
+        if found is None or len(found) < k:
+            found = _above_sampled(flat, start, stop, k)
         if found is not None:
-            return strongest_pairs(found, k)[0]
+            kept = strongest_pairs(found, k)[0]
+            if watch is not None:
+                watch.expect((start, stop), NEARLY * float(np.abs(kept.value).min()), MOST_FOUND * k)
+            return kept
     part = flat[start:stop]
     magnitude = np.abs(part)
     least = np.float32(0) if k >= length else np.partition(magnitude, length - k)[length - k]
@@ -57,7 +80,7 @@ def elements_above(flat: Values, start: int, stop: int, threshold: float, most: 
     """All elements of ``flat[start:stop]`` of at least this magnitude, unless they are more than ``most`` or it is zero."""
     if not threshold > 0:
         return None
-    index, value = np.empty(most, np.int32), np.empty(most, np.float32)
+    index, value = np.empty(most + EIGHT, np.int32), np.empty(most + EIGHT, np.float32)
     count = _collect(flat, start, stop, np.float32(threshold), index, value, np.empty(_STRETCH, np.uint8))
     return Pairs(index[:count], value[:count]) if count <= most else None
 
@@ -85,8 +108,8 @@ def _collect(
 ) -> int:
     """Put down all elements of at least this magnitude; more than there is room for are counted no further.
 
-    A stretch is marked without any branch, so that the compiler does many at once; then eight marks are looked at at a time.
-    Parts of arrays are indexed from 0 on, which tells it that no index counts from the end.
+    A stretch is marked without any branch, so that the compiler does many at once. Parts of arrays are indexed from 0 on, which
+    tells it that no index counts from the end.
     """
     found = 0
     whole = flat[start:stop]
@@ -94,16 +117,9 @@ def _collect(
         part = whole[at : at + len(marks)]
         for i in range(len(part)):
             marks[i] = abs(part[i]) >= threshold
-        eights = marks[: len(part) & ~7].view(np.uint64)
-        for j in range(len(eights) + 1):
-            if j < len(eights) and not eights[j]:
-                continue
-            for i in range(8 * j, min(8 * j + 8, len(part))):
-                if marks[i]:
-                    if found == len(index):
-                        return found + 1
-                    index[found], value[found] = start + at + i, part[i]
-                    found += 1
+        found = put_down(part, marks, start + at, index, value, found)
+        if found > len(index) - EIGHT:
+            return found
     return found
 
 

@@ -15,6 +15,7 @@ from weft.sparse.number_formats import NumberFormat, rounded
 from weft.sparse.pairs import Pairs, Values
 from weft.sparse.quota import Quota
 from weft.sparse.rounds import Part
+from weft.sparse.watch import Watch
 from weft.sparse.wire import Message, Span, decode, encoded, most_bytes
 
 
@@ -29,6 +30,8 @@ class Task:
     values: NumberFormat = "float32"
     memory: dict[str, Any] = field(default_factory=dict)
     """plain numbers and arrays, the method's own"""
+    watch: Watch = field(default_factory=Watch)
+    """what was put aside while the vector was added up; nothing that comes out depends on it"""
     note: Note | None = None
     """the first number that is none, of all that this worker has heard of"""
 
@@ -42,7 +45,7 @@ class Task:
 
     def selected(self, span: Span, nominal: int | None = None) -> Pairs:
         """The strongest elements of a span, as they will arrive; this worker gives them away."""
-        pairs = rounded(self.quota.strongest(self.flat, span, nominal), self.values)
+        pairs = rounded(self.quota.strongest(self.flat, span, nominal, self.watch, self.ledger.added), self.values)
         self.ledger.send(pairs)
         return pairs
 

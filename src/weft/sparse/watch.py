@@ -1,0 +1,81 @@
+"""Watch: elements above a threshold are put aside while gradient and residual are added up: selecting need not read all again.
+
+The threshold of a stretch is a little less than the magnitude of the weakest element that was kept of it in the last call. All
+that is above it now was put aside or has changed since, so the strongest are found among those, exactly, if they are
+enough. Otherwise a sample says where to look: what is watched decides how long selecting takes, never what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from weft.sparse.accumulation import accumulate, accumulate_and_collect
+from weft.sparse.pairs import Pairs, Values, added
+from weft.sparse.selection import elements_above
+from weft.sparse.wire import Span
+
+Expected = dict[Span, tuple[float, int]]
+"""by stretch: a threshold, and how many elements may lie above it"""
+
+
+class Watch:
+    """Of one call. ``following`` is what the next one should expect."""
+
+    def __init__(self, expected: Mapping[Span, tuple[float, int]] | None = None) -> None:
+        self._expected = dict(expected or {})
+        self._aside: dict[Span, Pairs] = {}
+        self.following: Expected = {}
+
+    def sum_up(self, gradient: Values, residual: Values, out: Values) -> int:
+        """Write the sum to ``out``; the place of the first that is infinite or NaN, or -1."""
+        at = 0
+        for start, stop in sorted(self._expected):
+            threshold, most = self._expected[start, stop]
+            if start < at or stop > len(out) or not threshold > 0:
+                continue
+            wrong = accumulate(gradient[at:start], residual[at:start], out[at:start])
+            if wrong >= 0:
+                return at + wrong
+            part = slice(start, stop)
+            wrong, found = accumulate_and_collect(gradient[part], residual[part], out[part], start, threshold, most)
+            if wrong >= 0:
+                return start + wrong
+            if found is not None:
+                self._aside[start, stop] = found
+            at = stop
+        wrong = accumulate(gradient[at:], residual[at:], out[at:])
+        return -1 if wrong < 0 else at + wrong
+
+    def forget(self) -> None:
+        """The vector is another one now."""
+        self._aside, self._expected = {}, {}
+
+    def above(self, flat: Values, span: Span, changed: Sequence[Pairs] = ()) -> Pairs | None:
+        """All elements above the stretch's threshold; None if it has none, or too many are.
+
+        ``changed`` are those places to which something was added since.
+        """
+        if span not in self._expected:
+            return None
+        threshold, most = self._expected[span]
+        aside = self._aside.get(span)
+        if aside is None:
+            return elements_above(flat, *span, threshold, most)
+        others = [pairs for pairs in (one.within(*span) for one in changed) if len(pairs)]
+        if not others:
+            return aside
+        for pairs in others:
+            aside = added(aside, pairs)
+        value = flat[aside.index]
+        there = np.abs(value) >= np.float32(threshold)
+        return Pairs(aside.index[there], value[there])
+
+    def expects(self, span: Span, threshold: float, most: int) -> bool:
+        """Whether exactly this was to be watched for."""
+        return self._expected.get(span) == (threshold, most)
+
+    def expect(self, span: Span, threshold: float, most: int) -> None:
+        """Watch for this in the next call."""
+        self.following[span] = threshold, most
