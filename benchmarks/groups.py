@@ -49,7 +49,7 @@ class Methods:
         self.us = wt.communicator()
         self.network, self.nbytes = network, nbytes
         self.tensor = torch.zeros(nbytes // 4)
-        self.plan = wt.plan(left, nbytes, seconds=PLANNING_SECONDS)
+        self.plan = _planned(self.us, left, nbytes)
         hierarchical = COLLECTIVES["hierarchical"](network)
         strategy = strategy_of("ds-sync", network, Options())
         assert isinstance(strategy, Averaging)
@@ -109,19 +109,50 @@ class Methods:
             one(step)
         taken = torch.tensor([(time.perf_counter() - begun) / count], dtype=torch.float64)
         self._dist.all_reduce(taken, self._dist.ReduceOp.MAX)
+        told(f"{name}: {float(taken):.3f} s a step, {count} steps")
         return float(taken)
 
     def adjust(self) -> None:
         """Divide by what the steps without dividing took."""
         import torch
 
-        from weft.torch.strategies.timing import followed, gathered_seconds
+        from weft.groups import speeds_of
+        from weft.strategies import meetings_of
+        from weft.torch.strategies.timing import followed, gathered_seconds, group_seconds
 
         period = self.strategy.pattern.period
         own = self.seconds[-2 * period :]
         measured = gathered_seconds(own, torch.device("cpu"), None)
-        self.adjusted = followed(self.strategy, 0, measured, self.books[id(self.strategy)])
+        book = self.books[id(self.strategy)]
+        self.adjusted = followed(self.strategy, 0, measured, book)
+        contention = self.strategy.contention
+        assert contention is not None
+        seconds = group_seconds(self.strategy.pattern, 0, measured)
+        meetings = meetings_of(self.strategy.pattern, 0, seconds, book.expected_of)
+        self.speeds = speeds_of(contention.racks, meetings)
+        told(f"{self.speeds}: {self.adjusted.contention}")
         self.prepare()
+
+
+def _planned(us: Any, network: Network, nbytes: int) -> Any:
+    """Of the plans that are predicted to be fastest, the one that is."""
+    from weft.planning import shortlist
+    from weft.runtime.choosing import tried
+    from weft.runtime.costs import measured_costs
+    from weft.torch import Choice
+
+    costs = measured_costs(us, None, network)
+    text = us.from_rank_0(
+        lambda: Choice.of(shortlist(network, nbytes, 3, seconds=PLANNING_SECONDS, costs=costs)).to_text(), 120.0
+    )
+    plans: list[Any] = [way for _, way in Choice.parse(text).ways]
+    return tried(us, plans, None, 20.0)[0].plan
+
+
+def told(text: str) -> None:
+    """How far it is, on rank 0's standard error."""
+    if os.environ["RANK"] == "0":
+        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
 
 
 def measure(network: Path, left: Path, turns: int, nbytes: int) -> dict[str, Any]:
@@ -131,7 +162,9 @@ def measure(network: Path, left: Path, turns: int, nbytes: int) -> dict[str, Any
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    told("joined")
     methods = Methods(Network.load(network), Network.load(left), nbytes)
+    told(f"planned: {methods.plan.collective}")
     methods.prepare()
     for _ in range(3):
         methods.row("ds-sync, not divided")  # the first one connects and agrees
@@ -142,12 +175,13 @@ def measure(network: Path, left: Path, turns: int, nbytes: int) -> dict[str, Any
     for _ in range(turns):
         for name, taken in times.items():
             taken.append(methods.row(name))
-    slow = str(methods.adjusted.contention)
+    slow, speeds = str(methods.adjusted.contention), methods.speeds
     period = methods.adjusted.pattern.period
     methods.served.finish()
     dist.barrier()
     dist.destroy_process_group()
-    return {"slow": slow, "period": period, "plan": methods.plan.collective, "times": times}
+    parts = {"workers": dict(speeds.workers), "uplinks": dict(speeds.uplinks)}
+    return {"slow": slow, "speeds": parts, "period": period, "plan": methods.plan.collective, "times": times}
 
 
 def emulated(scenario: GroupScenario, turns: int, nbytes: int) -> dict[str, Any]:
@@ -168,7 +202,7 @@ def emulated(scenario: GroupScenario, turns: int, nbytes: int) -> dict[str, Any]
         "seconds": {name: round(taken, 4) for name, taken in seconds.items()},
         "faster_than_gloo": {name: round(gloo / taken, 3) for name, taken in seconds.items()},
         "ds_sync_target": TARGETS[scenario.name], "ds_sync_found_slow": found["slow"],
-        "ds_sync_period": found["period"], "plan": found["plan"],
+        "ds_sync_speeds": found["speeds"], "ds_sync_period": found["period"], "plan": found["plan"],
         "turn_seconds": {name: [round(x, 4) for x in taken] for name, taken in found["times"].items()},
     }  # fmt: skip
 
