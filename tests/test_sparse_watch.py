@@ -11,7 +11,7 @@ from sparse_cases import normal
 from weft.sparse import Compression, ErrorFeedback, converse
 from weft.sparse.pairs import Pairs, Values
 from weft.sparse.selection import strongest
-from weft.sparse.watch import Watch
+from weft.sparse.watch import Aim, Watch
 
 LENGTH, K = 50_021, 500
 
@@ -19,7 +19,7 @@ LENGTH, K = 50_021, 500
 def watched(threshold: float, most: int) -> tuple[Watch, Values]:
     draw = np.random.default_rng(3)
     gradient, residual = normal(draw, LENGTH), normal(draw, LENGTH)
-    flat, watch = np.empty(LENGTH, np.float32), Watch({(1_000, 40_003): (threshold, most)})
+    flat, watch = np.empty(LENGTH, np.float32), Watch({(1_000, 40_003): Aim(threshold, most)})
     assert watch.sum_up(gradient, residual, flat) == -1
     assert np.array_equal(flat, gradient + residual)
     return watch, flat
@@ -61,7 +61,7 @@ def test_what_is_watched_for_is_put_aside_and_no_pass_is_needed(monkeypatch: pyt
 def test_a_number_that_is_none_is_found_wherever_it_is(at: int, number: float) -> None:
     gradient, flat = np.ones(LENGTH, np.float32), np.empty(LENGTH, np.float32)
     gradient[at] = number
-    assert Watch({(1_000, 40_003): (0.5, 10)}).sum_up(gradient, np.zeros(LENGTH, np.float32), flat) == at
+    assert Watch({(1_000, 40_003): Aim(0.5, 10)}).sum_up(gradient, np.zeros(LENGTH, np.float32), flat) == at
 
 
 @pytest.mark.parametrize("method", ["spardl", "topk-a", "ok-topk"])

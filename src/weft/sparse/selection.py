@@ -29,10 +29,6 @@ LEAST_SAMPLED, MOST_SAMPLED = 4096, 65536
 """... which has at least and at most so many."""
 CAUTION = 3.0
 """By how many standard deviations more than k elements are expected above the first threshold."""
-NEARLY = 0.94
-"""So many times the magnitude of the weakest element that was kept is the threshold of the next call ..."""
-MOST_FOUND = 3
-"""... unless that many times as many lie above it."""
 _STRETCH = 1024
 
 
@@ -53,7 +49,7 @@ def strongest(
         if found is not None:
             kept = strongest_pairs(found, k)[0]
             if watch is not None:
-                watch.expect((start, stop), NEARLY * float(np.abs(kept.value).min()), MOST_FOUND * k)
+                watch.kept((start, stop), kept)
             return kept
     part = flat[start:stop]
     magnitude = np.abs(part)

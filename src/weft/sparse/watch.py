@@ -1,13 +1,16 @@
 """Watch: elements above a threshold are put aside while gradient and residual are added up: selecting need not read all again.
 
-The threshold of a stretch is a little less than the magnitude of the weakest element that was kept of it in the last call. All
-that is above it now was put aside or has changed since, so the strongest are found among those, exactly, if they are
-enough. Otherwise a sample says where to look: what is watched decides how long selecting takes, never what comes out.
+The threshold of a stretch is a little less than the magnitude of the weakest element that was kept of it in the last call, or
+than what that has grown to meanwhile, as it does in the first hundred calls, in which residuals fill up. All that is above it
+now was put aside or has changed since, so the strongest are found among those, exactly, if they are enough. Otherwise a
+sample says where to look: what is watched decides how long selecting takes, never what comes out.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,23 +19,39 @@ from weft.sparse.pairs import Pairs, Values, added
 from weft.sparse.selection import elements_above
 from weft.sparse.wire import Span
 
-Expected = dict[Span, tuple[float, int]]
-"""by stretch: a threshold, and how many elements may lie above it"""
+NEARLY = 0.94
+"""So many times the weakest element that is foreseen is the threshold."""
+MOST_GROWTH = 1.25
+MOST_FOUND = 3
+"""So many times as many as are wanted may lie above it."""
+
+
+class Aim(NamedTuple):
+    """A threshold, how many elements may lie above it, and the magnitude of the weakest that was kept."""
+
+    threshold: float
+    most: int
+    weakest: float = 0.0
+
+
+Expected = dict[Span, Aim]
+"""by stretch"""
 
 
 class Watch:
     """Of one call. ``following`` is what the next one should expect."""
 
-    def __init__(self, expected: Mapping[Span, tuple[float, int]] | None = None) -> None:
+    def __init__(self, expected: Mapping[Span, Aim] | None = None) -> None:
         self._expected = dict(expected or {})
+        self._summed = False
         self._aside: dict[Span, Pairs] = {}
         self.following: Expected = {}
 
     def sum_up(self, gradient: Values, residual: Values, out: Values) -> int:
         """Write the sum to ``out``; the place of the first that is infinite or NaN, or -1."""
-        at = 0
+        at, self._summed = 0, True
         for start, stop in sorted(self._expected):
-            threshold, most = self._expected[start, stop]
+            threshold, most, _ = self._expected[start, stop]
             if start < at or stop > len(out) or not threshold > 0:
                 continue
             wrong = accumulate(gradient[at:start], residual[at:start], out[at:start])
@@ -59,10 +78,10 @@ class Watch:
         """
         if span not in self._expected:
             return None
-        threshold, most = self._expected[span]
+        threshold, most, _ = self._expected[span]
         aside = self._aside.get(span)
-        if aside is None:
-            return elements_above(flat, *span, threshold, most)
+        if aside is None:  # too many, or nothing was added up here
+            return None if self._summed else elements_above(flat, *span, threshold, most)
         others = [pairs for pairs in (one.within(*span) for one in changed) if len(pairs)]
         if not others:
             return aside
@@ -74,8 +93,16 @@ class Watch:
 
     def expects(self, span: Span, threshold: float, most: int) -> bool:
         """Whether exactly this was to be watched for."""
-        return self._expected.get(span) == (threshold, most)
+        return self._summed and self._expected.get(span) == Aim(threshold, most)
 
     def expect(self, span: Span, threshold: float, most: int) -> None:
         """Watch for this in the next call."""
-        self.following[span] = threshold, most
+        self.following[span] = Aim(threshold, most)
+
+    def kept(self, span: Span, pairs: Pairs) -> None:
+        """These were the strongest: in the next call there will be about as many, about as strong."""
+        weakest = float(np.abs(pairs.value).min())
+        before = self._expected.get(span)
+        growth = 1.0 if before is None or not before.weakest else weakest / before.weakest
+        foreseen = weakest * min(MOST_GROWTH, math.sqrt(max(1.0, growth)))
+        self.following[span] = Aim(NEARLY * foreseen, MOST_FOUND * len(pairs), weakest)
