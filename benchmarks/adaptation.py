@@ -25,7 +25,7 @@ from benchmarks.publishing import RESULTS, publish
 BEGUN = time.time()
 WIDTH, BATCH = 700, 8
 """half a million parameters: 2 MB"""
-BEFORE, DURING, AFTER = 60.0, 100.0, 120.0
+BEFORE, DURING, AFTER = 80.0, 100.0, 120.0
 """seconds"""
 
 
@@ -36,6 +36,7 @@ def train(network: str, seconds: float) -> dict[str, Any]:
 
     import weft.torch as wt
     from weft.groups import EVERY
+    from weft.strategies import Averaging
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -56,6 +57,10 @@ def train(network: str, seconds: float) -> dict[str, Any]:
             model.step()
             ends.append(time.time())
             communication.append(model.take_statistics().communication_seconds)
+        if dist.get_rank() == 0:
+            last = (ends[-1] - ends[-1 - EVERY]) / EVERY
+            slow = model.strategy.contention if isinstance(model.strategy, Averaging) else ""
+            sys.stderr.write(f"{ends[-1] - BEGUN:.0f} s, {len(communication)} steps, {last:.4f} s each: {slow}\n")
         going = bool(_largest(time.time() - BEGUN) < seconds)
     table = torch.tensor([end - start for start, end in pairwise(ends)], dtype=torch.float64)
     dist.all_reduce(table)
