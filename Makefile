@@ -60,8 +60,12 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.planner
 	$(BIN)/python -m benchmarks.runtime
 	$(BIN)/python -m benchmarks.training
+	$(BIN)/python -m benchmarks.probing
 	$(BIN)/python -m benchmarks.overlap
+	$(BIN)/python -m benchmarks.sparse_compute
 	$(BIN)/python -m benchmarks.sparse
+	$(BIN)/python -m benchmarks.groups
+	$(BIN)/python -m benchmarks.adaptation
 
 golden: $(READY)
 	$(BIN)/python tests/golden/export.py $(VENV)/golden.json
