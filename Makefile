@@ -12,11 +12,12 @@ PROBING := from weft.probing.investigation import compile_inference; compile_inf
 FOREST := from weft.network import full_mesh; from weft.collectives import COLLECTIVES; from weft.ordering import pipelined; \
     n = full_mesh(4); pipelined(COLLECTIVES['forest'](n), n, 1e6, 1.0, 2)
 
-.PHONY: help train test demo lint format check bench golden clean
+.PHONY: help train test test-slow demo lint format check bench golden clean
 
 help:
 	@echo "make train   set up and train on handwritten digits with 4 workers on this machine"
 	@echo "make test    set up and run the tests"
+	@echo "make test-slow  the tests that make test leaves out: long, and much like others"
 	@echo "make demo    set up and compare every collective on an example network"
 	@echo "make lint    ruff and mypy"
 	@echo "make bench   measure speed; writes a dated file to benchmarks/results"
@@ -38,6 +39,9 @@ train: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
 
 demo: $(READY)
 	$(BIN)/weft compare examples/two-racks.yaml --size 100MB

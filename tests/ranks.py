@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
+import pytest
 import torch
+from _pytest.mark import ParameterSet
 
 from weft import Schedule
 from weft.runtime import Communicator, Deadlines, Faults, FaultyTransport, Transport, loopback
@@ -65,3 +67,8 @@ def reduced(
         if error is not None:
             raise error
     return list(tensors)
+
+
+def slow(value: str) -> ParameterSet:
+    """A value of a parameter that only ``make test-slow`` tries: what is new about it is little, and it takes long."""
+    return pytest.param(value, marks=pytest.mark.slow)

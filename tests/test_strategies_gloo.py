@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ranks import slow
+
 SCRIPT = Path(__file__).parent / "strategy_rank.py"
 ROOT = Path(__file__).parent.parent
 
@@ -62,7 +64,7 @@ def test_a_slow_worker_divides_the_pattern_and_it_returns() -> None:
     ranks(4, "contention_is_followed_and_forgotten")
 
 
-@pytest.mark.parametrize("strategy", ["bsp", "ds-sync", "gossip", "local-sgd", "ssp"])
+@pytest.mark.parametrize("strategy", [slow("bsp"), "ds-sync", slow("gossip"), slow("local-sgd"), "ssp"])
 def test_a_lost_rank_is_named_by_all(strategy: str) -> None:
     ranks(4, "a_lost_rank_is_named_by_all", killed=True, STRATEGY=strategy)
 
@@ -71,6 +73,6 @@ def test_servers_apply_every_gradient_and_hold_the_bound() -> None:
     ranks(3, "servers_apply_everything", "staleness_is_bounded")
 
 
-@pytest.mark.parametrize("strategy", ["asp", "ssp"])
+@pytest.mark.parametrize("strategy", ["asp", slow("ssp")])
 def test_serving_goes_on_without_a_worker_that_is_no_server(strategy: str) -> None:
     ranks(3, "serving_goes_on_without_a_worker", killed=True, STRATEGY=strategy)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from ranks import slow
 from weft.network import two_tier
 
 TIMEOUT = 150.0
@@ -62,7 +63,7 @@ def losses(folder: Path) -> list[float]:
     return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("strategy", ["ds-sync"])  # the others: test_strategies_gloo
+@pytest.mark.parametrize("strategy", ["ds-sync", slow("gossip"), slow("local-sgd")])
 def test_real_workers_have_the_losses_of_the_training_in_memory(job: Path, strategy: str) -> None:
     real = trained(job, "real", strategy, "--workers", str(WORKERS), "--steps", "14")
     memory = trained(job, "memory", strategy, "--in-memory", "--steps", "14")
@@ -72,7 +73,7 @@ def test_real_workers_have_the_losses_of_the_training_in_memory(job: Path, strat
     assert real["bytes_sent"] == memory["bytes_sent"]
 
 
-@pytest.mark.parametrize("strategy", ["local-sgd"])  # ds-sync: below
+@pytest.mark.parametrize("strategy", [slow("ds-sync"), "local-sgd"])
 def test_resuming_goes_on_to_the_same_bits_on_every_rank(job: Path, strategy: str) -> None:
     trained(job, "whole", strategy, "--workers", str(WORKERS), "--steps", "12")
     trained(job, "parts", strategy, "--workers", str(WORKERS), "--steps", "7")
@@ -102,7 +103,7 @@ def _mesh(job: Path, workers: int = 2) -> Path:
     return path
 
 
-@pytest.mark.parametrize("strategy", ["asp"])
+@pytest.mark.parametrize("strategy", ["asp", slow("ssp")])
 def test_servers_train_a_model(job: Path, strategy: str) -> None:
     document = trained(job, "out", strategy, "--workers", "3", "--network", str(_mesh(job, 3)))
     assert document["accuracy"] > 0.5

@@ -32,19 +32,17 @@ def run_compressed(args: argparse.Namespace, sizes: list[int]) -> None:
     if args.plan or args.collective:
         raise InputError("--compress measures no plans: leave --plan and --collective out")
     from weft.runtime.joining import joined
+    from weft.torch import communicator
 
     with joined() as rank:
         found = _measured(args, names, sizes, rank == 0)
         if rank == 0:
-            _print(found, args)
+            _print(found, args, communicator().transport.size)
 
 
 def _measured(args: argparse.Namespace, names: list[str], sizes: list[int], speaks: bool) -> list[CompressMeasured]:
     """All ways for every size, the backend's own first."""
-    import torch
-    import torch.distributed as dist
-
-    from weft.torch.compress_measuring import backend_work, compressed_work, measured_compression, noise
+    from weft.torch.compress_measuring import measured_methods
 
     network = read_network(args.network) if args.network else None
     found = []
@@ -52,21 +50,15 @@ def _measured(args: argparse.Namespace, names: list[str], sizes: list[int], spea
         for number, size in enumerate(sizes):
             if speaks:
                 report(number, len(sizes))
-            elements = max(1, size // 4)
-            ways = {BACKEND: backend_work()}
-            ways |= {name: compressed_work(name, args.density, network=network) for name in names}
-            fill = noise(elements, dist.get_rank())
-            found += measured_compression(ways, torch.empty(elements), fill, args.repeat)
+            found += measured_methods(names, args.density, size, args.repeat, network)
     return found
 
 
-def _print(found: list[CompressMeasured], args: argparse.Namespace) -> None:
-    import torch.distributed as dist
-
+def _print(found: list[CompressMeasured], args: argparse.Namespace, workers: int) -> None:
     dense = {m.nbytes: m.seconds for m in found if m.name == BACKEND}
     if args.json:
         results = [_facts(m, dense[m.nbytes]) for m in found if m.name != BACKEND]
-        print_json({"workers": dist.get_world_size(), "density": args.density, "results": results})
+        print_json({"workers": workers, "density": args.density, "results": results})
         return
     head = ["size", "method", "time", "selecting", "messages", "sent by a rank", "faster than the backend"]
     print_table([head] + [_row(m, dense[m.nbytes]) for m in found], right=(0, 2, 3, 4, 5, 6))

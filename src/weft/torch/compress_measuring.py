@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -142,3 +142,12 @@ def _summed_up(
     return CompressMeasured(
         name, nbytes, median(longest), computing if apart else None, waiting if apart else None, round(sent), longest
     )
+
+
+def measured_methods(
+    names: Sequence[str], density: float, nbytes: int, repeat: int, network: Network | None = None
+) -> list[CompressMeasured]:
+    """The backend's own all-reduce and these methods, for one size, on noise. All ranks call it together."""
+    elements = max(1, nbytes // 4)
+    ways = {BACKEND: backend_work()} | {name: compressed_work(name, density, network=network) for name in names}
+    return measured_compression(ways, torch.empty(elements), noise(elements, dist.get_rank()), repeat)
