@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -16,6 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 import weft.torch as wt
+from torch_rank import Forked, main_of
 from weft.collectives import ring
 from weft.errors import InputError
 from weft.network import full_mesh
@@ -28,20 +28,6 @@ RATE = 0.1
 def mlp() -> nn.Module:
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 24), nn.Tanh(), nn.Linear(24, 11))
-
-
-class Forked(nn.Module):
-    """Which of two branches is used depends on a number; a third never is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Linear(12, 12)
-        self.branches = nn.ModuleList(nn.Linear(12, 11) for _ in range(3))
-        self.chosen = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.branches[self.chosen](torch.relu(self.stem(x)))
-        return made
 
 
 def backward(model: nn.Module, step: int, rank: int) -> float:
@@ -308,14 +294,5 @@ def refused(rank: int, size: int) -> None:
             call()
 
 
-def main() -> None:
-    dist.init_process_group("gloo")
-    rank, size = dist.get_rank(), dist.get_world_size()
-    for name in sys.argv[1].split(","):
-        globals()[name](rank, size)
-        dist.barrier()
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    main_of(globals())

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
+from processes import check_ranks
 from ranks import reduced
 from weft.collectives import COLLECTIVES
 from weft.network import two_tier
 
-SCRIPT = Path(__file__).parent / "compress_rank.py"
+SCRIPT = "compress_rank.py"
 LENGTH = 10_007
 
 
@@ -60,37 +55,13 @@ def test_half_tensors_are_added_up_in_float32_too() -> None:
     assert (ours.double() - exact).norm() < 0.75 * (plain.double() - exact).norm()
 
 
-def ranks(size: int, *names: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error", str(SCRIPT), ",".join(names)],
-            env=os.environ | common | {"RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    try:
-        told = [process.communicate(timeout=150)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert [process.returncode for process in processes] == [0] * size, "\n".join(told)
-
-
 def test_sparse_training_has_the_bits_of_memory_whatever_the_buckets() -> None:
-    ranks(4, "same_bits_as_in_memory", "saved_and_restored")
+    check_ranks(SCRIPT, 4, "same_bits_as_in_memory", "saved_and_restored")
 
 
 def test_sparse_training_in_all_its_forms() -> None:
-    ranks(2, "unused_and_weighted", "not_finite", "tuned_and_late", "refused")
+    check_ranks(SCRIPT, 2, "unused_and_weighted", "not_finite", "tuned_and_late", "refused")
 
 
 def test_training_with_rounded_messages_is_nearly_that_in_float32() -> None:
-    ranks(4, "rounded")
+    check_ranks(SCRIPT, 4, "rounded")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
-import os
-import socket
-import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from torch import nn
 from torch._C._distributed_c10d import HashStore
 
 import weft.torch as wt
+from processes import TESTS, check_all_end, check_ranks, free_port
 from weft.collectives import butterfly, ring
 from weft.errors import InputError, ProofError
 from weft.network import full_mesh
@@ -30,41 +28,11 @@ from weft.torch.deciding import size_classes
 from weft.torch.memory import ParameterMemory
 from weft.torch.statistics import Tally, covered
 
-SCRIPT = Path(__file__).parent / "torch_rank.py"
-OVERLAP = Path(__file__).parent / "overlap_rank.py"
-
-
-def _free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
-def _passes(commands: Sequence[tuple[list[str], dict[str, str]]], seconds: float) -> None:
-    """Run all at once; each must say that all is well, and what went wrong is shown."""
-    common = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    processes = [
-        subprocess.Popen(command, env=common | own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for command, own in commands
-    ]
-    try:
-        told = [process.communicate(timeout=seconds)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    codes = [process.returncode for process in processes]
-    assert codes == [0] * len(commands), "\n".join(told)
-
-
-def _ranks(size: int, *names: str, seconds: float = 300, script: Path = SCRIPT) -> None:
-    environment = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _free_port()}
-    command = [sys.executable, "-W", "error", str(script), ",".join(names)]
-    _passes([(command, environment | {"RANK": str(rank)}) for rank in range(size)], seconds)
+SCRIPT, OVERLAP = "torch_rank.py", "overlap_rank.py"
 
 
 def test_losses_are_those_of_ddp_whatever_the_schedule() -> None:
-    _ranks(4, "same_losses_as_ddp", "in_groups")
+    check_ranks(SCRIPT, 4, "same_losses_as_ddp", "in_groups")
 
 
 def test_training_in_all_its_forms_on_two_ranks_under_torchrun() -> None:
@@ -72,36 +40,36 @@ def test_training_in_all_its_forms_on_two_ranks_under_torchrun() -> None:
         "gradients_in_buckets", "accumulation_and_kept_memory", "unused_parameters", "dynamic_plans", "as_a_module", "hooks",
         "measured_and_planned", "broken_off",
     )  # fmt: skip
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", _free_port()]
-    _passes([([*torchrun, str(SCRIPT), ",".join(names)], {})], 300)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port()]
+    check_all_end([([*torchrun, str(TESTS / SCRIPT), ",".join(names)], {})], 300, [0])
 
 
 def test_a_rank_that_dies_is_named_by_the_backward_pass_of_the_others() -> None:
-    _ranks(3, "a_rank_dies")
+    check_ranks(SCRIPT, 3, "a_rank_dies")
 
 
 def test_losses_are_those_of_ddp_under_every_scheduler() -> None:
-    _ranks(2, "every_scheduler_has_ddps_losses", script=OVERLAP)
+    check_ranks(OVERLAP, 2, "every_scheduler_has_ddps_losses")
 
 
 def test_any_arrangement_ends_whatever_is_late_on_which_rank() -> None:
-    _ranks(3, "any_arrangement_with_any_delays", script=OVERLAP)
+    check_ranks(OVERLAP, 3, "any_arrangement_with_any_delays")
 
 
 def test_steps_that_change_are_tuned_for_again() -> None:
-    _ranks(2, "drift_is_noticed", script=OVERLAP)
+    check_ranks(OVERLAP, 2, "drift_is_noticed")
 
 
 def test_a_late_optimizer_makes_the_same_steps() -> None:
-    _ranks(2, "late_steps_are_the_same_steps", "late_steps_are_tuned_for", script=OVERLAP)
+    check_ranks(OVERLAP, 2, "late_steps_are_the_same_steps", "late_steps_are_tuned_for")
 
 
 def test_what_is_still_on_its_way_leaves_before_whatever_is_launched_next() -> None:
-    _ranks(3, "late_passes_let_others_launch", script=OVERLAP)
+    check_ranks(OVERLAP, 3, "late_passes_let_others_launch")
 
 
 def test_a_step_is_recorded_and_types_are_kept_apart() -> None:
-    _ranks(2, "a_step_as_a_trace", "gradients_of_two_types", script=OVERLAP)
+    check_ranks(OVERLAP, 2, "a_step_as_a_trace", "gradients_of_two_types")
 
 
 class _Flight:

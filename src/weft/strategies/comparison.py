@@ -149,9 +149,8 @@ class _Ground:
 
     def compressed(self, density: float) -> Iterator[Way]:
         """Gradients of which less is sent."""
-        found = COLLECTIVES["ring-ordered"](self.network)
-        half = self._line(found)
-        rounded = shared_link(half.a, half.b / 2)
+        whole = self._line(COLLECTIVES["ring-ordered"](self.network))
+        rounded = shared_link(whole.a, whole.b / 2)
         yield from self._overlapped("bsp", "ring-ordered", "bf16", rounded, False, "gradients of 8 bits of precision")
         line = self._sparse_line(density)
         trades = f"{density:.3g} of every gradient in a step, the rest in later ones"

@@ -150,10 +150,6 @@ class SparseAveraging(Averaging):
             return running
         return _Both(running, super().launch_on_backend(bucket.flags))
 
-    def launch_half(self, bucket: Bucket, second: bool) -> Flight:
-        """There are no halves."""
-        return Landed() if second else self.launch_bucket(bucket)
-
     def launch(self, tensor: torch.Tensor) -> Flight:
         """For measuring: a tensor of noise instead of what is in it, and apart from all that is kept of gradients."""
         size = tensor.numel()

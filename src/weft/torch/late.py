@@ -14,6 +14,7 @@ import torch
 
 from weft.errors import InputError
 from weft.torch.data_parallel import DataParallel
+from weft.torch.layers import step_for, tell_of_use
 
 ELEMENTWISE: tuple[type[torch.optim.Optimizer], ...] = (
     torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam,
@@ -54,10 +55,7 @@ class LateOptimizer(torch.optim.Optimizer):
         model.update_late(self._arrived)
         # On the module and not on its wrapper, because for evaluation it may be called without that.
         model.module.register_forward_pre_hook(self._begins)
-        for module in model.module.modules():
-            # A module with parameters of its own may use those of its parts without calling them, as attention does.
-            if next(module.parameters(recurse=False), None) is not None:
-                module.register_forward_pre_hook(self._announce([*module.parameters()]))
+        tell_of_use(model.module, places, self._used)
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Have it done in the next forward pass."""
@@ -92,16 +90,11 @@ class LateOptimizer(torch.optim.Optimizer):
         self._inner.load_state_dict(state_dict)
         self.param_groups, self.state = self._inner.param_groups, self._inner.state
 
-    def _announce(self, parameters: Iterable[torch.nn.Parameter]) -> Callable[..., None]:
-        places = [self._places[id(p)] for p in parameters if id(p) in self._places]
-
-        def announced(*_: object) -> None:
-            if self._early is None:
-                self._announced.update(places)
-            elif self._due is not None:
-                self._model.settle(places)
-
-        return announced
+    def _used(self, places: list[int]) -> None:
+        if self._early is None:
+            self._announced.update(places)
+        elif self._due is not None:
+            self._model.settle(places)
 
     def _begins(self, *_: object) -> None:
         """A forward pass begins."""
@@ -112,16 +105,7 @@ class LateOptimizer(torch.optim.Optimizer):
         if self._due is None:
             return
         own = self._model.bucket_parameters(b)
-        ids = {id(p) for p in own}
-        groups = self._inner.param_groups
-        self._inner.param_groups = [
-            {**options, "params": [p for p in group["params"] if id(p) in ids]}
-            for options, group in zip(self._due, groups, strict=True)
-        ]
-        try:
-            self._inner.step()
-        finally:
-            self._inner.param_groups = groups
+        step_for(self._inner, own, self._due)
         self._updated.append(b)
         if self._clear is not None:
             self._cleared(own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Literal, get_args
@@ -17,6 +16,7 @@ from weft.torch.backward import Backward
 from weft.torch.buckets import Bucket
 from weft.torch.flights import Averaging
 from weft.torch.later import Later, LaterInHalves
+from weft.torch.layers import tell_of_gradients
 from weft.torch.recording import Recorder, Recording
 from weft.torch.statistics import Tally
 
@@ -55,8 +55,7 @@ class Synchronizer:
         self._used = bytearray(len(named))
         """which parameters have had a gradient since the last synchronization"""
         self.arrange(arrangement)
-        for place, parameter in enumerate(self.parameters):
-            parameter.register_post_accumulate_grad_hook(_hook(self, place))  # type: ignore[no-untyped-call]
+        tell_of_gradients(self, self.parameters)
 
     def arrange(self, arrangement: Arrangement) -> None:
         """Use these buckets from the next backward pass on. Gradients that were accumulated stay where they are."""
@@ -184,15 +183,3 @@ class Synchronizer:
                 f"rank {self.averaging.rank}: {len(names)} of {len(self.names)} parameters had no part in the loss: "
                 f"{shown}{more}; freeze them with requires_grad_(False) before wrapping the model, or wrap it with unused='zeros'"
             )
-
-
-def _hook(synchronizer: Synchronizer, place: int) -> Callable[[torch.Tensor], None]:
-    """A parameter may outlive the wrapper of its model, and its hooks do: then they do nothing."""
-    reference = weakref.ref(synchronizer)
-
-    def gradient_is_there(_: torch.Tensor) -> None:
-        alive = reference()
-        if alive is not None:
-            alive.gradient_is_there(place)
-
-    return gradient_is_there

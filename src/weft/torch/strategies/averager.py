@@ -10,8 +10,7 @@ the backward pass instead (``in_backward=False``); then everything starts at onc
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -24,8 +23,9 @@ from weft.groups import EVERY, GroupTimes, Round
 from weft.runtime.communicator import Communicator, Running
 from weft.runtime.grouping import launch_in_group
 from weft.strategies import Averaging, ensemble_weight
+from weft.torch.layers import step_for, tell_of_gradients
 from weft.torch.statistics import Interval, Tally, covered
-from weft.torch.strategies.parameters import PartialSteps, parameter_buckets
+from weft.torch.strategies.parameters import parameter_buckets
 from weft.torch.strategies.playbook import shared_playbook
 from weft.torch.strategies.timing import followed, gathered_seconds
 
@@ -57,7 +57,7 @@ class Averager:
         self.measured: list[float] = []
         """seconds of communication, of the steps since the last look at them"""
         self.averages: list[torch.Tensor] | None = None
-        self._optimizer, self._steps = optimizer, PartialSteps(optimizer)
+        self._optimizer = optimizer
         self._times, self._us, self._group, self._timeout = times, us, group, timeout
         self.buckets = parameter_buckets(self.parameters, bucket_bytes)
         self._homes = {place: b for b, bucket in enumerate(self.buckets) for place in bucket.rule.parameters}
@@ -74,8 +74,7 @@ class Averager:
         self._exposed = 0.0
         self._there: set[int] = set(range(len(self.buckets)))
         self.playbook = shared_playbook(us, strategy.pattern, times)
-        for place, parameter in enumerate(self.parameters):
-            parameter.register_post_accumulate_grad_hook(_hook(self, place))  # type: ignore[no-untyped-call]
+        tell_of_gradients(self, self.parameters)
 
     # The backward pass
 
@@ -105,7 +104,7 @@ class Averager:
         assert self._missing is not None
         while len(self._flights) < len(self.buckets) and not self._missing[len(self._flights)]:
             bucket = self.buckets[len(self._flights)]
-            self._steps.step(bucket.parameters)
+            step_for(self._optimizer, bucket.parameters)
             for place in bucket.rule.parameters:
                 gradient = self.parameters[place].grad
                 if gradient is not None:
@@ -241,15 +240,3 @@ class Averager:
         if contention is not None:
             slow = [list(contention.slow_workers), list(contention.slow_uplinks), [list(x) for x in contention.times]]
         return {"finished": self.finished, "measured": self.measured, "averages": self.averages, "slow": slow}
-
-
-def _hook(averager: Averager, place: int) -> Callable[[torch.Tensor], None]:
-    """A parameter may outlive the wrapper of its model, and its hooks do: then they do nothing."""
-    reference = weakref.ref(averager)
-
-    def gradient_is_there(_: torch.Tensor) -> None:
-        alive = reference()
-        if alive is not None:
-            alive.gradient_is_there(place)
-
-    return gradient_is_there

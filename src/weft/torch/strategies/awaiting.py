@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import torch
 
+from weft.torch.layers import tell_of_use
+
 Settle = Callable[[Iterable[int] | None], None]
 """Returns when parameters, by their places, are there; all of them for None."""
 
@@ -20,19 +22,11 @@ class Awaiting:
         module.register_forward_pre_hook(self._begins)
         module.register_forward_hook(self._ends)
         module.register_state_dict_pre_hook(lambda *_: self._settle(None))  # type: ignore[no-untyped-call]
-        for part in module.modules():
-            # A module with parameters of its own may use those of its parts without calling them, as attention does.
-            if next(part.parameters(recurse=False), None) is not None:
-                part.register_forward_pre_hook(self._announce([*part.parameters()]))
+        tell_of_use(module, places, self._used)
 
-    def _announce(self, parameters: Iterable[torch.nn.Parameter]) -> Callable[..., None]:
-        places = [self._places[id(p)] for p in parameters if id(p) in self._places]
-
-        def announced(*_: object) -> None:
-            self._announced.update(places)
-            self._settle(places)
-
-        return announced
+    def _used(self, places: list[int]) -> None:
+        self._announced.update(places)
+        self._settle(places)
 
     def _begins(self, *_: object) -> None:
         self._settle(self._early)

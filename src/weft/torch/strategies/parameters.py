@@ -22,21 +22,3 @@ def parameter_buckets(parameters: Sequence[torch.nn.Parameter], bucket_bytes: in
             view.copy_(parameter.detach())
             parameter.data = view
     return buckets
-
-
-class PartialSteps:
-    """An optimizer that can step for some of its parameters, if it treats every parameter by itself."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self.optimizer = optimizer
-
-    def step(self, parameters: Sequence[torch.nn.Parameter]) -> None:
-        """Of these parameters alone."""
-        ids, groups = {id(p) for p in parameters}, self.optimizer.param_groups
-        self.optimizer.param_groups = [
-            {**group, "params": [p for p in group["params"] if id(p) in ids]} for group in groups
-        ]
-        try:
-            self.optimizer.step()
-        finally:
-            self.optimizer.param_groups = groups
