@@ -11,7 +11,7 @@ from weft.collectives import ring
 from weft.network import two_tier
 from weft.planning import Costs, Plan
 from weft.runtime import choosing
-from weft.runtime.choosing import LEAST_MESSAGE, TURNS, Tried, refined, tried
+from weft.runtime.choosing import LEAST_MESSAGE, MOST_TURNS, TURNS, Tried, refined, tried
 
 NETWORK = two_tier(2, 2)
 
@@ -24,7 +24,7 @@ def plan(name: str) -> Plan:
 class Bed:
     """Times of plans, one a turn, and who had how many turns."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: dict[str, list[float]], passed: float = 0.0) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: dict[str, list[float]], passed: float = 10.0) -> None:
         self.turns = dict.fromkeys(times, 0)
 
         def turn(_: Any, plan: Plan, __: Any) -> float:
@@ -48,6 +48,13 @@ def test_what_is_far_behind_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) 
     bed = Bed(monkeypatch, {"far behind": [5.0, 5.0], "near": [1.0] * (TURNS + 1)})
     assert bed.names() == ["near", "far behind"]
     assert bed.turns == {"far behind": 2, "near": TURNS + 1}
+
+
+def test_short_plans_have_more_turns_and_an_outlier_does_not_end_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    outlier = [0.1, 0.1, 0.5, *[0.1] * MOST_TURNS]
+    bed = Bed(monkeypatch, {"steady": [0.11] * (MOST_TURNS + 1), "with an outlier": outlier}, passed=0.0)
+    assert bed.names() == ["with an outlier", "steady"]
+    assert set(bed.turns.values()) <= {MOST_TURNS, MOST_TURNS + 1}
 
 
 def test_when_the_time_is_over_every_plan_has_had_a_turn_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,8 +35,8 @@ def regions_of(found: Findings) -> set[frozenset[int]]:
 
 
 def rate(network: Network, source: str, towards: str = "") -> float:
-    """Of the link from a node, or of the one that leads to another."""
-    return next(x.bandwidth for x in network.links if x.source == source and x.destination.startswith(towards))
+    """Of the link from a node, or of the one that leads to another; both may be beginnings of names."""
+    return next(x.bandwidth for x in network.links if x.source.startswith(source) and x.destination.startswith(towards))
 
 
 def switch_of(network: Network, worker: str) -> str:
@@ -203,6 +204,36 @@ def test_no_round_begins_when_the_time_is_over(allowed: int) -> None:
     bed = Bed(racks_of([4, 4], [400 * MBIT, 400 * MBIT], {}, list(range(8))), 1, **REAL)
     investigate(bed.measure, 8, lambda: bed.rounds >= allowed)
     assert bed.rounds == allowed
+
+
+# One way and the other
+
+
+def test_a_way_on_which_somebody_else_sends_has_less_left_than_the_other() -> None:
+    network = racks_of([4, 4], [400 * MBIT, 400 * MBIT], {}, list(range(8)))
+    route = {link.name for link in network.route("a0", "b1")}
+    shared = replace(
+        network,
+        links=tuple(replace(x, bandwidth=x.bandwidth / 2) if x.name in route else x for x in network.links),
+    )
+    found = found_on(shared)[0]
+    assert regions_of(found) == true_regions(network)
+    for name in network.workers:
+        out, into = (rate(found.network, *ends) for ends in ((name, "tor"), ("tor", name)))
+        assert out == pytest.approx((200 if name == "a0" else 400) * MBIT, rel=0.15)
+        assert into == pytest.approx((200 if name == "b1" else 400) * MBIT, rel=0.15)
+    crossing = min(link.bandwidth for link in found.network.route("a1", "b0"))
+    back = min(link.bandwidth for link in found.network.route("b0", "a1"))
+    assert crossing == pytest.approx(200 * MBIT, rel=0.15)
+    assert back == pytest.approx(400 * MBIT, rel=0.15)
+
+
+def test_chance_does_not_make_ways_differ() -> None:
+    for seed in range(6):
+        network = racks_of([4, 3], [400 * MBIT, 400 * MBIT], {1: 100 * MBIT}, list(range(7)))
+        found = found_on(network, seed, ROUGH)[0].network
+        both = {(link.source, link.destination): link.bandwidth for link in found.links}
+        assert all(both[there, here] == rate for (here, there), rate in both.items())
 
 
 # What is said of it

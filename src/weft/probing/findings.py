@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.network import Link, Network, Region, both_ways
+from weft.network import Link, Network, Region
+from weft.probing.directions import Ways, directed
 from weft.probing.hypotheses import Hypothesis, misfit_of
 from weft.probing.investigation import Investigation
 from weft.probing.rounds import Floats, Measured
@@ -47,26 +48,28 @@ class Findings:
 
 def findings_of(investigation: Investigation, latencies: Floats, names: Sequence[str]) -> Findings:
     """The network of an investigation; ``latencies`` is seconds by pair of ranks."""
-    best, measured = investigation.best, investigation.measured
+    measured = investigation.measured
+    best, found = directed(_rounded(investigation.best), measured)
     divided, guesses = _regions(best, measured)
     regions = tuple(sorted(divided))
-    hosts = _rounded(best.hosts)
-    felt = dict(zip(best.racks, _rounded(best.uplinks).tolist(), strict=True))
-    guesses = {region: float(f"{rate:.3g}") for region, rate in guesses.items()}
-    network = _network(regions, hosts, guesses | felt, _link_latencies(latencies, regions), names)
-    found = replace(best, hosts=hosts, uplinks=np.array([felt[rack] for rack in best.racks]))
+    uplinks = {region: (float(f"{rate:.3g}"),) * 2 for region, rate in guesses.items()} | found.uplinks
+    network = _network(regions, found.hosts, uplinks, _link_latencies(latencies, regions), names)
     return Findings(
         network,
         regions,
-        tuple(region in felt for region in regions),
+        tuple(region in best.racks for region in regions),
         fit_error(found, measured),
         investigation.margin,
         tuple(_pairs(found, investigation, latencies)),
     )
 
 
-def _rounded(rates: Floats) -> Floats:
-    """Rates of which those that are nearly alike are the same."""
+def _rounded(it: Hypothesis) -> Hypothesis:
+    """With the same rate where rates are nearly alike."""
+    return replace(it, hosts=_alike(it.hosts), uplinks=_alike(it.uplinks))
+
+
+def _alike(rates: Floats) -> Floats:
     found = rates.copy()
     order = np.argsort(rates)
     begin = 0
@@ -129,32 +132,38 @@ def _link_latencies(latencies: Floats, regions: Sequence[Sequence[int]]) -> tupl
 
 def _network(
     regions: Sequence[tuple[int, ...]],
-    hosts: Floats,
-    uplinks: dict[tuple[int, ...], float],
+    hosts: Sequence[tuple[float, float]],
+    uplinks: dict[tuple[int, ...], tuple[float, float]],
     latencies: tuple[float, float],
     names: Sequence[str],
 ) -> Network:
-    """Workers under switches under a core, or under one switch where there is one region alone."""
+    """Workers under switches under a core, or under one switch where there is one region alone; rates are out and in."""
     near, far = latencies
     if not uplinks:
-        links = [Link(name, "switch", rate, near) for name, rate in zip(names, hosts, strict=True)]
-        return Network(tuple(names), both_ways(links), ("switch",), (), name=f"{len(names)} workers, probed")
-    typical = float(np.median(list(uplinks.values())))
+        links = [link for name, rates in zip(names, hosts, strict=True) for link in _links(name, "switch", rates, near)]
+        return Network(tuple(names), tuple(links), ("switch",), (), name=f"{len(names)} workers, probed")
+    typical = float(np.median([rate for rates in uplinks.values() for rate in rates]))
     links, switches, named = [], [], []
     for number, region in enumerate(regions):
         if len(region) == 1:
-            links.append(Link(names[region[0]], "core", hosts[region[0]], near + far))
+            links += _links(names[region[0]], "core", hosts[region[0]], near + far)
             continue
         switch = f"tor-{number}"
         switches.append(switch)
-        links += [Link(names[rank], switch, hosts[rank], near) for rank in region]
-        links.append(Link(switch, "core", uplinks.get(region, typical), far))
+        for rank in region:
+            links += _links(names[rank], switch, hosts[rank], near)
+        links += _links(switch, "core", uplinks.get(region, (typical, typical)), far)
         named.append(Region(f"rack {number}", tuple(names[rank] for rank in region)))
     title = f"{len(names)} workers in {len(regions)} regions, probed"
-    return Network(tuple(names), both_ways(links), (*switches, "core"), tuple(named), name=title)
+    return Network(tuple(names), tuple(links), (*switches, "core"), tuple(named), name=title)
 
 
-def fit_error(found: Hypothesis, measured: Measured) -> float:
+def _links(one: str, other: str, rates: tuple[float, float], latency: float) -> list[Link]:
+    """The way out and the way in."""
+    return [Link(one, other, rates[0], latency), Link(other, one, rates[1], latency)]
+
+
+def fit_error(found: Ways, measured: Measured) -> float:
     """The median of |measured / expected - 1| over all links that held streams back, in all rounds.
 
     Streams that share a link count together: how they divide it changes from moment to moment.
@@ -168,7 +177,7 @@ def fit_error(found: Hypothesis, measured: Measured) -> float:
     return float(np.median(errors)) if errors else 0.0
 
 
-def _pairs(found: Hypothesis, investigation: Investigation, latencies: Floats) -> list[Pair]:
+def _pairs(found: Ways, investigation: Investigation, latencies: Floats) -> list[Pair]:
     measured = investigation.measured
     pairs = []
     for to, rates in list(zip(measured.destinations, measured.rates, strict=True))[: investigation.pairing_rounds]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.compiled import compiled
 from weft.probing.rounds import Floats, Ints
-from weft.probing.sharing import fair_rates
+from weft.probing.sharing import alike_both_ways, fair_rates_on
 
 EXACT = 0.07
 """the deviation of an exact measurement, in logarithms"""
@@ -70,11 +70,16 @@ def misfit_of_round(to: Ints, seen: Floats, expected: Floats, limits: Ints, link
 
 
 @compiled
-def misfit(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats) -> float:
-    """Of all rounds."""
-    links = 2 * len(rack) + 2 * len(uplinks)
+def misfit_on(to: Ints, seen: Floats, rack: Ints, rates_of_links: Floats) -> float:
+    """Of all rounds, on links of these rates."""
     total = 0.0
     for k in range(len(to)):
-        expected, limits = fair_rates(to[k], hosts, rack, uplinks)
-        total += misfit_of_round(to[k], seen[k], expected, limits, links)
+        expected, limits = fair_rates_on(to[k], rack, rates_of_links)
+        total += misfit_of_round(to[k], seen[k], expected, limits, len(rates_of_links))
     return total
+
+
+@compiled
+def misfit(to: Ints, seen: Floats, hosts: Floats, rack: Ints, uplinks: Floats) -> float:
+    """The same where ways in are as wide as ways out."""
+    return misfit_on(to, seen, rack, alike_both_ways(hosts, uplinks))

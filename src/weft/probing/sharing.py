@@ -1,7 +1,7 @@
 """What every stream of a round gets on racks of workers, if all share fairly (max-min), and which link holds it back.
 
-Links are numbered: a worker's way out, a worker's way in, a rack's way out, a rack's way in. A way in is as
-wide as the way out. Streams inside a rack do not use the rack's.
+Links are numbered: a worker's way out, a worker's way in, a rack's way out, a rack's way in. Streams inside a rack do not use
+the rack's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,20 @@ from weft.probing.rounds import Floats, Ints
 
 
 @compiled
-def fair_rates(to: Ints, hosts: Floats, rack: Ints, uplinks: Floats) -> tuple[Floats, Ints]:
-    """The rate of every stream of one round, by source, and the link that limits it (-1 where there is no stream)."""
-    n, racks = len(to), len(uplinks)
-    links = 2 * n + 2 * racks
-    left, users = np.empty(links), np.zeros(links, dtype=np.int64)
-    left[:n], left[n : 2 * n] = hosts, hosts
-    left[2 * n : 2 * n + racks], left[2 * n + racks :] = uplinks, uplinks
+def alike_both_ways(hosts: Floats, uplinks: Floats) -> Floats:
+    """The rates of all links, by number."""
+    return np.concatenate((hosts, hosts, uplinks, uplinks))
+
+
+@compiled
+def fair_rates_on(to: Ints, rack: Ints, rates_of_links: Floats) -> tuple[Floats, Ints]:
+    """The rate of every stream of one round, by source, and the link that limits it (-1 where there is no stream).
+
+    ``rates_of_links`` is by their numbers.
+    """
+    n, links = len(to), len(rates_of_links)
+    racks = links // 2 - n
+    left, users = rates_of_links.copy(), np.zeros(links, dtype=np.int64)
     path = np.full((n, 4), -1, dtype=np.int64)
     rates, limits = np.zeros(n), np.full(n, -1, dtype=np.int64)
     waiting = 0
@@ -50,3 +57,9 @@ def fair_rates(to: Ints, hosts: Floats, rack: Ints, uplinks: Floats) -> tuple[Fl
                         left[link] = max(0.0, left[link] - level)
                         users[link] -= 1
     return rates, limits
+
+
+@compiled
+def fair_rates(to: Ints, hosts: Floats, rack: Ints, uplinks: Floats) -> tuple[Floats, Ints]:
+    """The same where ways in are as wide as ways out."""
+    return fair_rates_on(to, rack, alike_both_ways(hosts, uplinks))

@@ -22,7 +22,8 @@ from weft.runtime.pacing import pacing_of
 from weft.runtime.turns import slowest, timed
 from weft.simulation import simulate
 
-TURNS = 5
+TURNS, MOST_TURNS, SHORT = 5, 20, 2.0
+"""Turns that count; and at most, as long as all take no more than so many seconds: short ones vary more."""
 WORTH_PACING = 0.05
 """Plans that take fewer seconds are over before queues matter."""
 FASTER = 0.99
@@ -30,7 +31,7 @@ FASTER = 0.99
 LEAST_MESSAGE = 16_384
 """Chunks are not cut into pieces of fewer bytes."""
 BEHIND = 1.2
-"""Whatever takes so many times as long as the fastest in a turn is not tried again."""
+"""What takes so many times as long as the fastest, both at their best, is not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,12 @@ def tried(
         return [Tried(plans[0], (plans[0].seconds,))]
     times: list[list[float]] = [[] for _ in plans]
     begun = time.monotonic()
-    for turn in range(TURNS + 1):
-        least = min(taken[-1] for taken in times) if turn else 0.0
-        for plan, taken in zip(plans, times, strict=True):
-            if turn <= 1 or taken[-1] <= BEHIND * least:
+    for turn in range(MOST_TURNS + 1):
+        at_best = [min(taken[1:]) if turn > 1 else 0.0 for taken in times]
+        for plan, taken, best in zip(plans, times, at_best, strict=True):
+            if best <= BEHIND * min(at_best):
                 taken.append(_turn(communicator, plan, group))
-        if turn and slowest([time.monotonic() - begun], group)[0] > seconds:
+        if turn and slowest([time.monotonic() - begun], group)[0] > (seconds if turn < TURNS else SHORT):
             break
     found = [Tried(plan, tuple(taken[1:] or taken)) for plan, taken in zip(plans, times, strict=True)]
     return sorted(found, key=lambda one: one.seconds)
@@ -153,10 +154,11 @@ def _in_turn(
     """What the two take, one after the other, in about so many seconds."""
     times: tuple[list[float], list[float]] = ([], [])
     begun = time.monotonic()
-    for _ in range(TURNS):
+    for turn in range(1, MOST_TURNS + 1):
         times[0].append(one())
         times[1].append(other())
-        if slowest([time.monotonic() - begun - seconds], group)[0] > 0:
+        allowed = seconds if turn < TURNS else min(seconds, SHORT)
+        if slowest([time.monotonic() - begun - allowed], group)[0] > 0:
             break
     return tuple(times[0]), tuple(times[1])
 
