@@ -1,7 +1,7 @@
 """Training steps of a model with many gradients on emulated racks: overlap="auto" against DistributedDataParallel's buckets.
 
 Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap 400x64`` for
-one case: a rate in Mbit/s and the width of the model. Weft first tunes itself in ordinary training steps, once with an ordinary
+one case: a rate in Mbit/s and the width of the model, and the sequences of a batch if they shall be others. Weft first tunes itself in ordinary training steps, once with an ordinary
 optimizer and once with a late one. Then both and DistributedDataParallel with buckets of several sizes take turns of a few steps,
 on the same batches. Beside them runs the same model without any synchronization, which shows what part of a step communication
 is. DistributedDataParallel with its default buckets also repeats all of Weft's first steps: the losses must be the same.
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,22 @@ SEQUENCES = {(400, 64): 16, (400, 160): 16, (1000, 64): 8, (1000, 160): 7}
 RANKS, SYMBOLS, LENGTH = 8, 64, 16
 
 
-def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Case:
+    rate: int
+    width: int
+    sequences: int
+
+    @staticmethod
+    def of(text: str) -> Case:
+        rate, width, *sequences = map(int, text.split("x"))
+        return Case(rate, width, *(sequences or [SEQUENCES[rate, width]]))
+
+    def __str__(self) -> str:
+        return f"{self.rate}x{self.width}x{self.sequences}"
+
+
+def measure(case: Case, overlap: str) -> dict[str, Any]:
     """On every rank."""
     import torch
     import torch.distributed as dist
@@ -48,7 +64,7 @@ def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    steps = Steps(rate, width)
+    steps = Steps(case)
     begun = time.perf_counter()
     ours = wt.DataParallel(steps.model(), plan="auto", overlap=overlap)
     planning = time.perf_counter() - begun
@@ -76,8 +92,8 @@ def measure(rate: int, width: int, overlap: str) -> dict[str, Any]:
 class Steps:
     """Models that are trained on the same batches, in turn."""
 
-    def __init__(self, rate: int, width: int) -> None:
-        self.sequences, self.width = SEQUENCES[rate, width], width
+    def __init__(self, case: Case) -> None:
+        self.sequences, self.width = case.sequences, case.width
         self.models: dict[str, torch.nn.Module] = {}
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
 
@@ -168,11 +184,11 @@ def rank_0() -> bool:
     return os.environ["RANK"] == "0"
 
 
-def emulated(rate: int, width: int, overlap: str, trace: Path | None) -> dict[str, Any]:
+def emulated(case: Case, overlap: str, trace: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.yaml"
-        two_tier(2, 4, rate * MBIT, uplink=rate * MBIT).save(path)
-        worker = [sys.executable, "-m", "benchmarks.overlap", f"{rate}x{width}", "--overlap", overlap, "--worker"]
+        two_tier(2, 4, case.rate * MBIT, uplink=case.rate * MBIT).save(path)
+        worker = [sys.executable, "-m", "benchmarks.overlap", str(case), "--overlap", overlap, "--worker"]
         command = [sys.executable, "-m", "weft", "emulate", str(path), "--", *worker]
         environment = os.environ | ({"TRACE": str(trace.absolute())} if trace is not None else {})
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
@@ -183,22 +199,22 @@ def emulated(rate: int, width: int, overlap: str, trace: Path | None) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     every = [f"{rate}x{width}" for rate, width in SEQUENCES]
-    parser.add_argument("cases", nargs="*", default=every, metavar="MBITxWIDTH", help=f"of {', '.join(every)}")
+    parser.add_argument(
+        "cases", nargs="*", default=every, metavar="MBITxWIDTH[xSEQUENCES]", help=f"of {', '.join(every)}"
+    )
     parser.add_argument("--overlap", default="auto")
     parser.add_argument("--trace", type=Path, help="for the last step, of the last case")
     parser.add_argument("--worker", action="store_true", help="be one of the workers")
     args = parser.parse_args()
     if args.worker:
-        rate, width = map(int, args.cases[0].split("x"))
-        found = measure(rate, width, args.overlap)
+        found = measure(Case.of(args.cases[0]), args.overlap)
         if rank_0():
             print(json.dumps(found))
         return
     rows = []
-    for case in args.cases:
-        rate, width = map(int, case.split("x"))
-        row = {"rate": f"{rate} Mbit/s", "width": width, "sequences": SEQUENCES[rate, width]}
-        rows.append(row | emulated(rate, width, args.overlap, args.trace))
+    for case in map(Case.of, args.cases):
+        row = {"rate": f"{case.rate} Mbit/s", "width": case.width, "sequences": case.sequences}
+        rows.append(row | emulated(case, args.overlap, args.trace))
         print(json.dumps(rows[-1]), flush=True)
     publish("overlap", turns=TURNS - SKIPPED, steps_a_turn=IN_A_ROW, rows=rows)
 
