@@ -1,10 +1,11 @@
 """Training steps of a model with many gradients on emulated racks: overlap="auto" against DistributedDataParallel's buckets.
 
 Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap 400x64`` for
-one case: a rate in Mbit/s and the width of the model, and the sequences of a batch if they shall be others. Weft first tunes itself in ordinary training steps, once with an ordinary
-optimizer and once with a late one. Then both and DistributedDataParallel with buckets of several sizes take turns of a few steps,
-on the same batches. Beside them runs the same model without any synchronization, which shows what part of a step communication
-is. DistributedDataParallel with its default buckets also repeats all of Weft's first steps: the losses must be the same.
+one case: a rate in Mbit/s and the width of the model, and the sequences of a batch if they shall be others. Weft first tunes
+itself in ordinary training steps, once with an ordinary optimizer and once with a late one. Then both and
+DistributedDataParallel with buckets of several sizes take turns of a few steps, on the same batches. Beside them runs the same
+model without any synchronization, which shows what part of a step communication is. DistributedDataParallel with its default
+buckets also repeats all of Weft's first steps: the losses must be the same.
 """
 
 from __future__ import annotations
