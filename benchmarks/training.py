@@ -18,6 +18,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import weft.torch as wt
 from benchmarks.publishing import publish
 from benchmarks.scenarios import scenarios
 
@@ -25,57 +31,74 @@ STEPS, WARM_UP, BATCH, MOST_TUNING = 8, 3, 8, 150
 CLOSE = 1e-4
 
 
-def measure(network: str | None) -> dict[str, Any]:
-    """On every rank: steps of both in turn."""
-    import torch
-    import torch.distributed as dist
-    from torch import nn
-    from torch.nn.parallel import DistributedDataParallel
+class Trainers:
+    """On every rank: models that take the same steps in turn."""
 
-    import weft.torch as wt
+    def __init__(self, **models: nn.Module) -> None:
+        self.models = models
+        self.optimizers = {name: torch.optim.SGD(model.parameters(), 0.05, 0.9) for name, model in models.items()}
+        self.times: dict[str, list[float]] = {name: [] for name in models}
+        self.losses: dict[str, list[float]] = {name: [] for name in models}
 
-    def cnn() -> nn.Module:
-        torch.manual_seed(0)
-        return nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(),
-            nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(),
-            nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.ReLU(),
-            nn.Flatten(), nn.Linear(128 * 7 * 7, 768), nn.ReLU(), nn.Linear(768, 10),
-        )  # fmt: skip
-
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    begun = time.perf_counter()
-    ours = wt.DataParallel(cnn(), plan="auto", network=network)
-    deciding = time.perf_counter() - begun
-    draw = torch.Generator().manual_seed(1 + dist.get_rank())
-    begun, tuning_steps = time.perf_counter(), 0
-    while ours.settled_arrangement is None and tuning_steps < MOST_TUNING:
-        images, labels = torch.randn(BATCH, 1, 28, 28, generator=draw), torch.randint(10, (BATCH,), generator=draw)
-        nn.functional.cross_entropy(ours(images), labels).backward()  # type: ignore[no-untyped-call]
-        tuning_steps += 1
-    tuning = time.perf_counter() - begun
-    models: dict[str, nn.Module] = {"ddp": DistributedDataParallel(cnn()), "weft": ours}
-    ours.zero_grad()
-    ours.load_state_dict(models["ddp"].state_dict())
-    optimizers = {name: torch.optim.SGD(model.parameters(), 0.05, 0.9) for name, model in models.items()}
-    times: dict[str, list[float]] = {name: [] for name in models}
-    losses: dict[str, list[float]] = {name: [] for name in models}
-    for _ in range(WARM_UP + STEPS):
-        images, labels = torch.randn(BATCH, 1, 28, 28, generator=draw), torch.randint(10, (BATCH,), generator=draw)
-        for name, model in models.items():
+    def step(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        for name, model in self.models.items():
             dist.barrier()
             begun = time.perf_counter()
             loss = nn.functional.cross_entropy(model(images), labels)
             loss.backward()  # type: ignore[no-untyped-call]
-            optimizers[name].step()
-            optimizers[name].zero_grad()
-            times[name].append(time.perf_counter() - begun)
-            losses[name].append(float(loss.detach()))
-    table = torch.tensor([times["ddp"], times["weft"]], dtype=torch.float64)
-    dist.all_reduce(table, dist.ReduceOp.MAX)
-    ddp, weft = (median(row[WARM_UP:]) for row in table.tolist())
-    apart = max(abs(a - b) for a, b in zip(losses["ddp"], losses["weft"], strict=True))
+            self.optimizers[name].step()
+            self.optimizers[name].zero_grad()
+            self.times[name].append(time.perf_counter() - begun)
+            self.losses[name].append(float(loss.detach()))
+
+    def medians(self) -> list[float]:
+        """Of the slowest rank, without the first steps."""
+        table = torch.tensor(list(self.times.values()), dtype=torch.float64)
+        dist.all_reduce(table, dist.ReduceOp.MAX)
+        return [median(row[WARM_UP:]) for row in table.tolist()]
+
+
+def cnn() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(64, 128, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(128 * 7 * 7, 768), nn.ReLU(), nn.Linear(768, 10),
+    )  # fmt: skip
+
+
+def drawn_batch(draw: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(BATCH, 1, 28, 28, generator=draw), torch.randint(10, (BATCH,), generator=draw)
+
+
+def tuned(ours: wt.DataParallel, draw: torch.Generator) -> int:
+    """Take steps until buckets are settled; how many."""
+    steps = 0
+    while ours.settled_arrangement is None and steps < MOST_TUNING:
+        images, labels = drawn_batch(draw)
+        nn.functional.cross_entropy(ours(images), labels).backward()  # type: ignore[no-untyped-call]
+        steps += 1
+    ours.zero_grad()
+    return steps
+
+
+def measure(network: str | None) -> dict[str, Any]:
+    """On every rank: steps of both in turn."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    draw = torch.Generator().manual_seed(1 + dist.get_rank())
+    begun = time.perf_counter()
+    ours = wt.DataParallel(cnn(), plan="auto", network=network)
+    decided = time.perf_counter()
+    tuning_steps = tuned(ours, draw)
+    settled = time.perf_counter()
+    trainers = Trainers(ddp=DistributedDataParallel(cnn()), weft=ours)
+    ours.load_state_dict(trainers.models["ddp"].state_dict())
+    for _ in range(WARM_UP + STEPS):
+        trainers.step(*drawn_batch(draw))
+    ddp, weft = trainers.medians()
+    apart = max(abs(a - b) for a, b in zip(*trainers.losses.values(), strict=True))
     assert apart < CLOSE, f"losses differ by {apart}"
     report = ours.report()
     dist.barrier()
@@ -85,9 +108,9 @@ def measure(network: str | None) -> dict[str, Any]:
         "ddp_seconds": round(ddp, 4),
         "weft_seconds": round(weft, 4),
         "faster": round(ddp / weft, 3),
-        "deciding_seconds": round(deciding, 1),
+        "deciding_seconds": round(decided - begun, 1),
         "tuning_steps": tuning_steps,
-        "tuning_seconds": round(tuning, 1),
+        "tuning_seconds": round(settled - decided, 1),
         "losses_differ_by": apart,
         "report": report.splitlines(),
     }
