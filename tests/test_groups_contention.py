@@ -129,7 +129,9 @@ def test_all_ranks_decide_alike_whatever_the_order_of_the_numbers(history: list[
         assert one.pattern == other.pattern
 
 
-@given(st.lists(st.floats(0.71, 0.84), min_size=1, max_size=30), st.booleans())
+@given(
+    st.lists(st.floats(Thresholds().slow, Thresholds().well, exclude_max=True), min_size=1, max_size=30), st.booleans()
+)
 def test_between_the_thresholds_nothing_changes(series: list[float], begins_slow: bool) -> None:
     state = Contention(racks(4, 4), slow_workers=(2,) if begins_slow else ())
     for speed in series:
