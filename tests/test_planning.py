@@ -135,3 +135,10 @@ def test_trivial_and_impossible_plans() -> None:
             weft.plan(two_tier(2, 2), nbytes)
     with pytest.raises(InputError, match="planning in 0 s"):
         weft.plan(two_tier(2, 2), 10, seconds=0)
+
+
+def test_whoever_measures_short_plans_is_offered_a_ring_too() -> None:
+    fast = full_mesh(4, bandwidth=20e9 / 8)
+    assert [plan.collective for plan in shortlist(fast, 25e6, 4)][-1] == "ring-ordered"
+    assert "ring-ordered" not in {plan.collective for plan in shortlist(fast, 25e6, 2)}
+    assert "ring-ordered" not in {plan.collective for plan in shortlist(fast, 25e8, 4)}

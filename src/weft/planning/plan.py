@@ -29,6 +29,8 @@ SHARP, COARSE = 0.001, 0.005
 FEW_WORKERS = 64
 GOOD_ENOUGH = 0.99
 """A candidate this close to the bound ends the search."""
+FEW, SHORT = 2, 0.1
+"""plans, and seconds of one that hosts may take longer for than links"""
 PROMISING = 1.2
 """Collectives whose busiest link takes at most so many times the bound are tried before forests are."""
 
@@ -100,7 +102,10 @@ def shortlist(
     costs: Costs | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Plan]:
-    """Up to so many plans that are predicted to be about equally fast, the best first, for whoever can measure them."""
+    """Up to so many plans that are predicted to be about equally fast, the best first, for whoever can measure them.
+
+    Of more than a few that are short, one is a ring: on hosts that are busier than their links it does better than is predicted.
+    """
     if not nbytes >= 1:
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")
     if not seconds > 0:
@@ -140,7 +145,12 @@ def shortlist(
             enter_forests(race, found)
     race.deadline = begun + seconds
     enter()
-    return [_plan_of(chosen, race, least, packing) for chosen in race.shortlist(count)]
+    chosen = race.shortlist(count)
+    if count > FEW and not any(one.collective.startswith("ring") for one in chosen):
+        ring = race.tried("ring-ordered", COLLECTIVES["ring-ordered"](network), Schedule.sliced, 1)
+        if ring is not None and ring.seconds < SHORT:
+            chosen = [*chosen[: count - 1], ring]
+    return [_plan_of(one, race, least, packing) for one in chosen]
 
 
 def _plan_of(chosen: Candidate, race: Race, least: Bound, packing: Packing | None) -> Plan:
