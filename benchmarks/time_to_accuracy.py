@@ -1,4 +1,5 @@
-"""Time to accuracy, trained in memory: BSP on gloo's ring against DS-Sync, on each scenario's network, five seeds.
+"""Time to accuracy, trained in memory: BSP on gloo's ring against DS-Sync, on each scenario's network, five seeds;
+and how accurate ASP becomes in as many steps.
 
     python -m benchmarks.time_to_accuracy run bsp 0             one training, about two minutes; its curve is kept
     python -m benchmarks.time_to_accuracy run "ds-sync 5+3" 0
@@ -31,6 +32,7 @@ METHODS = {
     "bsp": ("bsp", "static"),
     "ds-sync 4+4": ("ds-sync", "static"),
     "ds-sync 5+3": ("ds-sync", "inter-rack and end-host"),
+    "asp": ("asp", "static"),
 }
 """What is trained: the strategy, and in which scenario."""
 SEEDS = range(5)
