@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -212,3 +213,43 @@ def test_the_clock_adds_computing_and_communication_as_they_are_in_the_step() ->
 
 def scenario_of_uplink(step: int) -> Conditions | None:
     return Conditions([Background("tor-a", "tor-b"), Background("tor-b", "tor-a")]) if step else None
+
+
+# Servers
+
+
+def test_a_server_goes_on_as_it_was_saved() -> None:
+    from weft.torch.strategies.serving import Part
+
+    def pushed(part: Part, seed: int) -> torch.Tensor:
+        return part.push(0, torch.randn(6, generator=torch.Generator().manual_seed(seed)), 0.1)
+
+    def fresh() -> Part:
+        parameter = torch.nn.Parameter(torch.ones(6))
+        return Part(torch.ones(6), torch.optim.SGD([parameter], 0.1, momentum=0.9), [0], None)
+
+    whole, before, after = fresh(), fresh(), fresh()
+    for seed in (1, 2):
+        pushed(whole, seed)
+        pushed(before, seed)
+    after.restore(before.state())
+    assert torch.equal(pushed(after, 3), pushed(whole, 3)), "momentum goes on too"
+
+
+def test_who_pauses_holds_nobody_up_and_all_go_on_together() -> None:
+    from threading import Thread
+
+    from weft.torch.strategies.serving import Part
+
+    parameter = torch.nn.Parameter(torch.ones(2))
+    part = Part(torch.ones(2), torch.optim.SGD([parameter], 0.1), [0, 1], 0)
+    heard: dict[int, int] = {}
+    threads = [Thread(target=lambda: heard.setdefault(0, part.pause(0, 7)[0]))]
+    threads[0].start()
+    for _ in range(3):
+        part.push(1, torch.ones(2), 0.1)  # with a bound of 0 it would wait for worker 0
+    assert not heard
+    assert part.pause(1, 3)[0] == 7
+    threads[0].join(5)
+    assert heard == {0: 7}
+    assert part.clock.finished == {0: 0, 1: 0}

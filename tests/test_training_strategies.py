@@ -107,10 +107,38 @@ def _mesh(job: Path, workers: int = 2) -> Path:
 def test_servers_train_a_model(job: Path, strategy: str) -> None:
     document = trained(job, "out", strategy, "--workers", "3", "--network", str(_mesh(job, 3)))
     assert document["accuracy"] > 0.5
-    process = started(job, "out", strategy, "--workers", "3", "--resume", "--network", str(_mesh(job, 3)))
+
+
+def test_servers_go_on_from_a_checkpoint(job: Path) -> None:
+    """Without staleness, and without momentum, in which the order of workers would show: as if there had been no pause."""
+    job.write_text(CONFIG + "staleness = 0\n[optimizer]\nmomentum = 0.0\n[output]\ncheckpoint_steps = 5\n")
+    flags = ["--workers", "2", "--network", str(_mesh(job))]
+    trained(job, "whole", "ssp", *flags, "--steps", "12")
+    trained(job, "parts", "ssp", *flags, "--steps", "7")
+    document = trained(job, "parts", "ssp", *flags, "--steps", "12", "--resume")
+    assert document["step"] == 12
+    assert losses(job.parent / "parts") == pytest.approx(losses(job.parent / "whole"), rel=1e-3)
+    files = sorted(path.name for path in (job.parent / "parts").glob("checkpoint-*"))
+    assert files == [f"checkpoint-12-rank-{rank}.pt" for rank in range(2)]
+
+
+@pytest.mark.parametrize("strategy", ["ssp", slow("asp")])
+def test_interrupted_servers_leave_a_checkpoint_that_resumes(job: Path, strategy: str) -> None:
+    job.write_text(CONFIG.replace("epochs = 2", "epochs = 400") + "staleness = 1\n")
+    flags = ["--workers", "3", "--network", str(_mesh(job, 3))]
+    process = started(job, "out", strategy, *flags)
+    metrics = job.parent / "out" / "metrics.jsonl"
+    until = time.monotonic() + TIMEOUT
+    while not metrics.exists() or len(metrics.read_text().splitlines()) < 5:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 2
-    assert "cannot resume" in err
+    assert process.returncode == 130, err
+    reached = len(metrics.read_text().splitlines())
+    document = trained(job, "out", strategy, *flags, "--resume", "--steps", str(reached + 4))
+    assert document["step"] == reached + 4
 
 
 def test_a_killed_worker_is_named_and_the_checkpoint_resumes(job: Path) -> None:

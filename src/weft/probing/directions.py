@@ -80,14 +80,14 @@ def _others(it: Hypothesis) -> Iterator[Hypothesis]:
             yield replace(it, hosts=hosts)
         for rack in it.racks:
             if rank not in rack:
-                yield replace(it, hosts=hosts, **_with_member(it, rank, rack))
+                yield replace(_with_member(it, rank, rack), hosts=hosts)
 
 
-def _with_member(it: Hypothesis, rank: int, rack: tuple[int, ...]) -> dict[str, object]:
-    """The racks after a worker has moved into one of them, and their uplinks."""
+def _with_member(it: Hypothesis, rank: int, rack: tuple[int, ...]) -> Hypothesis:
+    """After a worker has moved into one of the racks."""
     moved = [(tuple(sorted((*one, rank))) if one == rack else tuple(x for x in one if x != rank)) for one in it.racks]
     kept = [(one, rate) for one, rate in zip(moved, it.uplinks, strict=True) if len(one) > 1]
-    return {"racks": tuple(one for one, _ in kept), "uplinks": np.array([rate for _, rate in kept])}
+    return replace(it, racks=tuple(one for one, _ in kept), uplinks=np.array([rate for _, rate in kept]))
 
 
 def _ways_of(it: Hypothesis, measured: Measured) -> Ways:

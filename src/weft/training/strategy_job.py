@@ -4,14 +4,15 @@ Averaging (ds-sync, gossip, local-sgd): all workers take steps together. Every w
 that has the step in its name; rank 0's checkpoint.pt, which says which step counts, is written when all of them are there. So a
 checkpoint is whole or not there at all. Workers on machines without a common disk find their own files again on theirs.
 
-Serving (asp, ssp): nobody's step waits for a record, so rank 0 writes down its own steps, and tests alone. There is no moment at
-which all workers have a state, so checkpoint.pt holds the model, and is nothing to resume from.
+Serving (asp, ssp): nobody's step waits for a record, so rank 0 writes down its own steps, and tests alone. For a checkpoint all
+workers pause, each after a step of its own; every worker goes on from there. What comes of it is not the same to the bit, as
+nothing is that depends on who is faster.
 """
 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +35,7 @@ from weft.training.preparation import prepared
 from weft.training.sampler import Position, Sampler
 from weft.training.seeds import RANK, derived, seed_everything
 from weft.training.steps import Stepper
+from weft.training.stopping import StopRequest
 from weft.training.strategy_model import Stepping, StrategyModel, strategy_model
 
 SERVING = ("asp", "ssp")
@@ -43,10 +45,6 @@ def strategy_loop(config: Config, place: Place, audience: Audience, resume: bool
     """The training where it begins, or where it goes on."""
     told = audience if place.rank == 0 else None
     serving = config.strategy.name in SERVING
-    if serving and resume:
-        raise InputError(
-            f"{config.strategy.name} cannot resume: there is no moment at which all workers have a state; use --fresh"
-        )
     everybody(lambda: check_folder(config.folder, place, resume, fresh), place.device)
     data, module = everybody(lambda: prepared(config, place), place.device)
     sampler = everybody(
@@ -59,7 +57,7 @@ def strategy_loop(config: Config, place: Place, audience: Audience, resume: bool
     if own is not None:
         model.load_local_state(own["model"])
         restore_random(own["random"], place.device)
-    position = Position() if checkpoint is None else checkpoint.position
+    position = Position() if own is None else Position(**own["position"])
     metrics = MetricsFile(config.folder / METRICS, position.step) if place.rank == 0 else None
     stepper = (_LonelyStepper if serving else Stepper)(
         config, data, sampler, cast(DataParallel, model), cast(torch.optim.Optimizer, Stepping(model)), place
@@ -109,19 +107,14 @@ class AveragingLoop(Loop):
         if self._saved == self.position:
             return
         self._saved = self.position
-        folder, rank = self.config.folder, self.place.rank
-        folder.mkdir(parents=True, exist_ok=True)
-        path, buffer = _own_file(folder, self.position.step, rank), io.BytesIO()
-        torch.save({"model": self.model.local_state(), "random": random_state(self.place.device)}, buffer)
-        write_atomically(path, buffer.getvalue())
+        rank = self.place.rank
+        path = _save_own(self, self.position.step)
         with self.model.merged():
             # The collectives inside are behind everybody's file: it is there when this is written.
             if rank == 0:
-                _model_checkpoint(self, self.model).write(folder / FILE)
+                _model_checkpoint(self, self.model).write(self.config.folder / FILE)
         dist.barrier()
-        for old in folder.glob(f"checkpoint-*-rank-{rank}.pt"):
-            if old != path:
-                old.unlink(missing_ok=True)
+        _drop_others(path, rank)
 
 
 class _Landed:
@@ -141,6 +134,8 @@ class _LonelyStepper(Stepper):
 class ServingLoop(Loop):
     """Every worker at its own pace; rank 0 tells of its own."""
 
+    _finished: bool = False
+
     @property
     def model(self) -> StrategyModel:
         return cast(StrategyModel, self.stepper.model)
@@ -148,7 +143,8 @@ class ServingLoop(Loop):
     def tested(self) -> tuple[float, float]:
         """On rank 0 alone, with its own statistics of batch normalization."""
         if self._at_end():
-            self.model.finish()
+            self._save()
+            self._finish()
         if self.place.rank:
             return float("nan"), float("nan")
         module = self.model.module
@@ -156,17 +152,43 @@ class ServingLoop(Loop):
         module.train()
         return found
 
+    def run(self, request: StopRequest) -> None:
+        """Train, and let others go on when this worker does not any more."""
+        super(ServingLoop, self).run(request)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._finished:
+            self._finished = True
+            self.model.finish()
+
     def _save(self) -> None:
-        """At the end, and when somebody asks to stop; never in the middle."""
-        if not self._at_end() and not self.signal:
-            return
+        """Everybody pauses three times: when steps are finished, when own files are there, and when they count."""
         if self._saved == self.position:
             return
         self._saved = self.position
-        if self.signal and not self._at_end():
-            self.model.finish()
+        path = _save_own(self, self.model.pause(self.position.step))
+        self.model.pause()
         if self.place.rank == 0:
             _model_checkpoint(self, self.model).write(self.config.folder / FILE)
+        self.model.pause()
+        _drop_others(path, self.place.rank)
+
+
+def _save_own(loop: AveragingLoop | ServingLoop, step: int) -> Path:
+    """Write down what a worker has for itself, under the step that rank 0 has reached."""
+    path, buffer = _own_file(loop.config.folder, step, loop.place.rank), io.BytesIO()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    state = {"model": loop.model.local_state(), "random": random_state(loop.place.device)}
+    torch.save(state | {"position": asdict(loop.position)}, buffer)
+    write_atomically(path, buffer.getvalue())
+    return path
+
+
+def _drop_others(path: Path, rank: int) -> None:
+    for old in path.parent.glob(f"checkpoint-*-rank-{rank}.pt"):
+        if old != path:
+            old.unlink(missing_ok=True)
 
 
 def _model_checkpoint(loop: Loop, model: StrategyModel) -> Checkpoint:

@@ -5,6 +5,9 @@ gradient and gets that part of the parameters back. The server applies a gradien
 workers, by the worker's own optimizer and learning rate, and answers when the worker may go on: at once (ASP), or when the
 slowest is near enough (SSP). A server waits for each worker on a thread of its own; what it gets are numbers, nothing else.
 
+A pause is a moment at which nothing is on its way: every worker asks for it after one of its steps, goes on when all have, and
+pulls the parameters of that moment. Whoever pauses holds nobody up. So there is a state that can be saved.
+
 Who is lost: a worker that owns no part is left out, and training goes on without it (a warning says so). A server takes a part of
 the parameters with it: then every worker raises an error that names it, in its next step. The store of torch.distributed is
 needed by nobody in between.
@@ -19,6 +22,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from threading import Condition, Event
 from time import monotonic
+from typing import Any
 
 import torch
 
@@ -32,8 +36,8 @@ from weft.torch.statistics import Tally
 PUSH, ANSWER = TAGS, TAGS + 1
 """tags; those of executions are below"""
 PATIENCE = 1800.0
-STEP, LAST = 0.0, 1.0
-"""what a message is: a step's gradient, or that there is none any more"""
+STEP, LAST, PAUSE = 0.0, 1.0, 2.0
+"""what a message is: a step's gradient, that there is none any more, or that there is none before everybody has paused"""
 _log = logging.getLogger("weft")
 
 
@@ -52,6 +56,9 @@ class Part:
         self._waiting: set[int] = set()
         self._begins: dict[int, torch.Tensor] = {}
         """the parameters with which workers may begin another step"""
+        self._paused: dict[int, int] = {}
+        """of workers that pause, the number that they told"""
+        self._resumed: dict[int, tuple[int, torch.Tensor]] = {}
         self.furthest = 0
         """steps by which anybody was ever ahead of the slowest when it began another one"""
 
@@ -73,8 +80,26 @@ class Part:
         """A worker has no gradients any more; the parameters when nobody has."""
         with self._changed:
             self._forget(worker)
-            self._changed.wait_for(lambda: not self.clock.finished)
+            self._changed.wait_for(lambda: not self.clock.finished and not self._paused)
             return self.values.detach().clone()
+
+    def pause(self, worker: int, told: int) -> tuple[int, torch.Tensor]:
+        """Wait until all pause: the number that the first of them told, and the parameters."""
+        with self._changed:
+            del self.clock.finished[worker]
+            self._paused[worker] = told
+            self._release()
+            self._changed.wait_for(lambda: worker in self._resumed)
+            return self._resumed.pop(worker)
+
+    def state(self) -> dict[str, Any]:
+        """While all pause."""
+        return {"values": self.values.detach().clone(), "optimizer": self._optimizer.state_dict()}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Any]) -> None:
+        self.values.copy_(state["values"])
+        self._optimizer.load_state_dict(state["optimizer"])
 
     def lose(self, worker: int) -> None:
         """A worker is gone."""
@@ -84,6 +109,7 @@ class Part:
     def _forget(self, worker: int) -> None:
         """Nobody waits for it any more."""
         self.clock.finished.pop(worker, None)
+        self._paused.pop(worker, None)
         self._waiting.discard(worker)
         self._release()
 
@@ -94,6 +120,11 @@ class Part:
             self.furthest = max(self.furthest, *(self.clock.finished[worker] - self.clock.slowest for worker in ready))
             self._begins |= dict.fromkeys(ready, self.values.detach().clone())
             self._waiting.difference_update(ready)
+        if self._paused and not self.clock.finished:
+            # All begin anew, so steps count from here on.
+            self.clock.finished |= dict.fromkeys(self._paused, 0)
+            self._resumed = dict.fromkeys(self._paused, (self._paused[min(self._paused)], self.values.detach().clone()))
+            self._paused = {}
         self._changed.notify_all()
 
 
@@ -135,6 +166,7 @@ class Served:
         cuts = [i * elements // len(self.servers) for i in range(len(self.servers) + 1)]
         self._cuts = dict(zip(self.servers, pairwise(cuts), strict=True))
         self.lost: list[int] = []
+        self._number = torch.zeros(len(self.servers), dtype=torch.float64)
         self._flat = torch.empty(elements, dtype=self.parameters[0].dtype, device=self.parameters[0].device)
         self.part: Part | None = None
         self._ended: dict[int, Event] = {}
@@ -168,6 +200,23 @@ class Served:
         for ended in self._ended.values():
             ended.wait(self._seconds)
 
+    def pause(self, number: int) -> int:
+        """Wait until all workers pause, and pull; the number that the first of them gave."""
+        self._exchange(PAUSE, float(number))
+        return int(self._number.max())
+
+    def state(self) -> dict[str, Any] | None:
+        """Of this rank's part, while all pause."""
+        return None if self.part is None else self.part.state()
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Go on as saved; all ranks do so together, before their first steps."""
+        if (state is None) != (self.part is None):
+            raise InputError("other ranks were servers when this was saved: start with as many servers as then")
+        if self.part is not None and state is not None:
+            self.part.restore(state)
+        self.pause(0)
+
     def _exchange(self, kind: float, rate: float) -> int:
         head = torch.tensor([kind, rate], dtype=torch.float64)
         arriving = torch.empty_like(self._flat)
@@ -177,14 +226,21 @@ class Served:
                 if server == self._transport.rank:
                     continue
                 receives.append(self._transport.receive(arriving[start:stop], server, ANSWER))
+                if kind == PAUSE:
+                    place = self.servers.index(server)
+                    receives.append(self._transport.receive(self._number[place : place + 1], server, ANSWER))
                 sends.append(self._transport.send(head, server, PUSH))
                 if kind == STEP:
                     sends.append(self._transport.send(self._flat[start:stop], server, PUSH))
                     sent += (stop - start) * self._flat.element_size()
             if self.part is not None:
                 start, stop = self._cuts[rank := self._transport.rank]
-                own = self.part.push(rank, self._flat[start:stop], rate) if kind == STEP else self.part.leave(rank)
-                arriving[start:stop] = own
+                if kind == STEP:
+                    arriving[start:stop] = self.part.push(rank, self._flat[start:stop], rate)
+                elif kind == PAUSE:
+                    self._number[self.servers.index(rank)], arriving[start:stop] = self.part.pause(rank, int(rate))
+                else:
+                    arriving[start:stop] = self.part.leave(rank)
             for pending in [*receives, *sends]:
                 pending.wait(self._seconds)
         except TransportError as error:
@@ -221,6 +277,12 @@ class Served:
                 if kind == LAST:
                     transport.send(self.part.leave(worker), worker, ANSWER).wait(self._seconds)
                     return
+                if kind == PAUSE:
+                    number, values = self.part.pause(worker, int(rate))
+                    answers = [values, torch.tensor([float(number)], dtype=torch.float64)]
+                    for pending in [transport.send(answer, worker, ANSWER) for answer in answers]:
+                        pending.wait(self._seconds)
+                    continue
                 transport.receive(gradient, worker, PUSH).wait(self._seconds)
                 transport.send(self.part.push(worker, gradient, rate), worker, ANSWER).wait(self._seconds)
         except TransportError as error:

@@ -190,14 +190,20 @@ class Synchronized(torch.nn.Module):
         assert ours is not None
         return ours.tally.take()
 
+    def pause(self, number: int = 0) -> int:
+        """In asp and ssp: wait until all ranks are here, between their steps, and pull. The number that rank 0 gave."""
+        return number if self._served is None else self._served.pause(number)
+
     def local_state(self) -> dict[str, Any]:
-        """All that this rank has for itself: plain values and tensors, which torch.load reads with weights_only."""
-        if self._served is not None:
-            raise InputError(
-                f"{self.strategy.name} has no state that all ranks had at one moment: save the merged model"
-            )
+        """All that this rank has for itself: plain values and tensors, which torch.load reads with weights_only.
+
+        In asp and ssp all ranks call it between two calls of ``pause``: otherwise gradients may be on their way.
+        """
         own = None if self._averager is None else self._averager.state()
-        return {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), "averager": own}
+        served = None if self._served is None else self._served.state()
+        return {
+            "module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), "averager": own, "served": served,
+        }  # fmt: skip
 
     def load_local_state(self, state: dict[str, Any]) -> None:
         """Go on as the same rank has saved; all ranks call this together."""
@@ -206,6 +212,8 @@ class Synchronized(torch.nn.Module):
         self.optimizer.load_state_dict(state["optimizer"])
         if self._averager is not None and state["averager"] is not None:
             self._averager.restore(state["averager"])
+        if self._served is not None:
+            self._served.restore(state["served"])
 
     def report(self) -> str:
         """The strategy in words."""
