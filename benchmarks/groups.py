@@ -27,13 +27,15 @@ from weft.network import Network
 NBYTES = 25_000_000
 LOCAL_STEPS = 8
 """steps between averages of post-local SGD"""
+ROW = 8
+"""Steps of a row at least; patterns have whole periods."""
 PLANNING_SECONDS = 5.0
 TARGETS = {"inter-rack and end-host": 1.6, "inter-rack": 1.58, "static": 1.25}
 """the paper's ratios, DS-Sync over all-reduce"""
 
 
 class Methods:
-    """On one rank: functions that take one step each, and how many make a row."""
+    """On one rank: functions that take one step each, and after how many they begin again."""
 
     def __init__(self, network: Network, left: Network, nbytes: int) -> None:
         import torch
@@ -63,12 +65,12 @@ class Methods:
         self.served = wt.Synchronized(module, torch.optim.SGD([parameter], 0.1), "asp", network=network)
         averager = PeriodicModelAverager(period=LOCAL_STEPS)
         self.rows: dict[str, tuple[int, Callable[[int], None]]] = {
-            "gloo all-reduce": (4, lambda _: dist.all_reduce(self.tensor)),
-            "hierarchical all-reduce": (4, lambda _: self.us.launch(hierarchical, self.tensor, here=True).wait()),
-            "gossip": (2 * gossip.period, lambda step: self._round(gossip, step, "gossip")),
-            "parameter servers": (4, lambda _: self.served.step()),
+            "gloo all-reduce": (1, lambda _: dist.all_reduce(self.tensor)),
+            "hierarchical all-reduce": (1, lambda _: self.us.launch(hierarchical, self.tensor, here=True).wait()),
+            "gossip": (gossip.period, lambda step: self._round(gossip, step, "gossip")),
+            "parameter servers": (1, lambda _: self.served.step()),
             "post-local SGD": (LOCAL_STEPS, lambda _: averager.average_parameters([parameter])),
-            "exact, weft's plan": (4, lambda _: self.us.launch(self.plan, self.tensor, here=True).wait()),
+            "exact, weft's plan": (1, lambda _: self.us.launch(self.plan, self.tensor, here=True).wait()),
             "ds-sync, not divided": (self.strategy.pattern.period, lambda step: self._ds_sync(self.strategy, step)),
             "ds-sync": (0, lambda step: self._ds_sync(self.adjusted, step)),
         }
@@ -101,8 +103,9 @@ class Methods:
         """The seconds of one row, a step, on the slowest rank."""
         import torch
 
-        count, one = self.rows[name]
-        count = count or self.adjusted.pattern.period
+        period, one = self.rows[name]
+        period = period or self.adjusted.pattern.period
+        count = -(-ROW // period) * period
         self._dist.barrier()
         begun = time.perf_counter()
         for step in range(count):
