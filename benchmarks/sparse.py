@@ -117,6 +117,7 @@ def measure(turns: int) -> list[dict[str, Any]]:
     ways: dict[str, Work] = {DENSE: backend_work(), OURS: sparse_work(Compression(OURS, DENSITY))}
     if ranks % 2 == 0:
         ways["spardl, 2 teams"] = sparse_work(Compression(OURS, DENSITY, teams=2))
+    ways["spardl, auto"] = sparse_work(Compression(OURS, DENSITY, teams="auto"))
     rivals = [name for name in ("topk-a", "topk-dsa", "gtopk", "ok-topk") if name != "gtopk" or ranks == 8]
     ways |= {name: sparse_work(Compression(name, DENSITY)) for name in rivals}
     ways["fp16 hook"] = hooked(default_hooks.fp16_compress_hook, None)
@@ -155,6 +156,7 @@ def row_of(case: str, found: list[dict[str, Any]]) -> dict[str, Any]:
         "faster_than_dense": round(times[DENSE] / times[OURS], 2),
         "faster_than_rivals": {name: round(seconds / times[OURS], 2) for name, seconds in rivals.items()},
         "best_of_ours_seconds": round(ours, 4),
+        "best_of_ours_faster_than_rivals": {name: round(seconds / ours, 2) for name, seconds in rivals.items()},
         "faster_than_ddp_hooks": {name: round(times[name] / times[OURS], 2) for name in SWITCHED_ON},
     }
 
