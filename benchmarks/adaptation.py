@@ -17,6 +17,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 from typing import Any
 
 from benchmarks.group_scenarios import group_scenarios
@@ -149,8 +150,8 @@ def draw(found: dict[str, Any], path: Path) -> None:
     for step, slow in found["adjustments"]:
         at = found["ends"][min(step, len(steps)) - 1]
         axes.axvline(at, color="black", linestyle="--", linewidth=1)
-        axes.annotate(f" after step {step}: {slow}", (at, 0.98), xycoords=("data", "axes fraction"), rotation=90, va="top",
-                      fontsize=7)  # fmt: skip
+        text = fill(f"after step {step}: {slow}", 24)
+        axes.annotate(text, (at, 0.97), (4, 0), ("data", "axes fraction"), "offset points", va="top", fontsize=8)
     axes.set_ylim(0, 1.6 * max(smooth))
     axes.set_xlabel("seconds")
     axes.set_ylabel("step, milliseconds")
