@@ -1,9 +1,9 @@
 """What sparse synchronization does to accuracy: a CNN on Fashion-MNIST, 8 workers in memory, density 1%, three seeds.
 
-    python -m benchmarks.convergence_sparse spardl 0 --data FOLDER        one run, or as much of it as --seconds allow
-    python -m benchmarks.convergence_sparse --publish                     the table of all runs that are finished
+    python -m benchmarks.convergence_sparse spardl 0 --data FOLDER        one run, unless it is there
+    python -m benchmarks.convergence_sparse --publish                     the table of all runs so far
 
-A run goes on where it was left. Methods: dense; spardl with global, partial and local residuals; and what DDP's users can
+Methods: dense; spardl with global, partial and local residuals; and what DDP's users can
 switch on, fp16 (rounded when sent, added up in float32) and PowerSGD of rank 2 with error feedback. All workers hold the same
 model, so one is enough: their gradients are computed one after the other, and reduced in memory by the same code as on a network.
 """
@@ -22,7 +22,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.publishing import publish
+from benchmarks.publishing import RESULTS, publish
+from weft.files import write_atomically
 from weft.sparse import Compression, ErrorFeedback, converse
 from weft.training import config_of
 from weft.training.batches import Batches
@@ -34,7 +35,7 @@ from weft.training.sampler import Sampler
 
 WORKERS, DENSITY, EPOCHS = 8, 0.01, 4
 SEEDS = (0, 1, 2)
-STATES = Path("runs/sparse-convergence")
+RUNS = RESULTS / "sparse-convergence"
 CONFIG = """
 [model]
 name = "cnn"
@@ -62,12 +63,6 @@ class Dense:
     def __call__(self, rows: Rows) -> torch.Tensor:
         return torch.stack(rows).mean(0)
 
-    def state(self) -> Any:
-        return None
-
-    def load(self, state: Any) -> None:
-        pass
-
 
 class HalfPrecision(Dense):
     """Every message rounded, sums in float32."""
@@ -85,13 +80,6 @@ class Sparse(Dense):
     def __call__(self, rows: Rows) -> torch.Tensor:
         talk = converse([f.part(row.numpy()) for f, row in zip(self._feedbacks, rows, strict=True)])
         return torch.from_numpy(talk.results[0].dense(len(rows[0])))
-
-    def state(self) -> Any:
-        return [feedback.state_dict() for feedback in self._feedbacks]
-
-    def load(self, state: Any) -> None:
-        for feedback, own in zip(self._feedbacks, state, strict=True):
-            feedback.load_state_dict(own)
 
 
 class PowerSgd(Dense):
@@ -118,12 +106,6 @@ class PowerSgd(Dense):
             result[part] = (left @ self._guesses[number].T).reshape(-1)
         self._left = [one - result for one in given]
         return result
-
-    def state(self) -> Any:
-        return [self._guesses, self._left]
-
-    def load(self, state: Any) -> None:
-        self._guesses, self._left = state
 
 
 METHODS: dict[str, Callable[[list[torch.Size]], Dense]] = {
@@ -154,8 +136,12 @@ def give(model: nn.Module, flat: torch.Tensor) -> None:
         at += parameter.numel()
 
 
-def run(method: str, seed: int, folder: Path, seconds: float, epochs: int) -> dict[str, Any]:
-    """Train from where the run was left, epoch by epoch, as long as there is time for one more."""
+def run(method: str, seed: int, folder: Path, epochs: int) -> None:
+    """Train once, unless that is done."""
+    path = RUNS / f"{method}-{seed}-{epochs}.json"
+    if path.exists():
+        print(f"{path.name} is there already")
+        return
     torch.set_num_threads(1)  # batches are small
     config = config_of(CONFIG.format(folder=folder.absolute(), seed=seed, epochs=epochs), Path("study.toml"))
     place = Place(0, WORKERS, torch.device("cpu"))
@@ -165,18 +151,9 @@ def run(method: str, seed: int, folder: Path, seconds: float, epochs: int) -> di
     )
     optimizer = optimizer_of(config.optimizer, model.parameters())
     reduce = METHODS[method]([p.shape for p in model.parameters()])
-    path = STATES / f"{method}-{seed}-{epochs}.pt"
     found: dict[str, Any] = {"method": method, "seed": seed, "accuracy": [], "loss": [], "epochs": epochs}
-    if path.exists():
-        kept = torch.load(path, weights_only=False)
-        model.load_state_dict(kept["model"])
-        optimizer.load_state_dict(kept["optimizer"])
-        reduce.load(kept["reduce"])
-        found = kept["found"]
-    until, longest = time.monotonic() + seconds, 0.0
-    while len(found["accuracy"]) < epochs and time.monotonic() + longest < until:
-        begun = time.monotonic()
-        epoch, losses = len(found["accuracy"]), []
+    for epoch in range(epochs):
+        begun, losses = time.monotonic(), []
         model.train()
         for step in range(epoch * batches.sampler.epoch_steps, (epoch + 1) * batches.sampler.epoch_steps):
             set_rate(optimizer, learning_rate(config.optimizer, batches.share(step, epochs), step))
@@ -186,25 +163,14 @@ def run(method: str, seed: int, folder: Path, seconds: float, epochs: int) -> di
             losses.append(loss)
         found["accuracy"].append(round(100 * judged(model, data, place.device)[1], 2))
         found["loss"].append(round(fmean(losses), 5))
-        STATES.mkdir(parents=True, exist_ok=True)
-        torch.save(
-            {
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "reduce": reduce.state(),
-                "found": found,
-            },
-            path,
-        )
-        longest = max(longest, time.monotonic() - begun)
         print(method, seed, found["accuracy"], f"{time.monotonic() - begun:.0f} s an epoch", flush=True)
-    return found
+    RUNS.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(found) + "\n")
 
 
 def table(epochs: int) -> None:
-    """Of all runs that are finished."""
-    runs = [torch.load(path, weights_only=False)["found"] for path in sorted(STATES.glob(f"*-{epochs}.pt"))]
-    done = [one for one in runs if len(one["accuracy"]) == epochs]
+    """Of all runs so far."""
+    done = [json.loads(path.read_text()) for path in sorted(RUNS.glob(f"*-{epochs}.json"))]
     means = {}
     for method in METHODS:
         last = [one["accuracy"][-1] for one in done if one["method"] == method]
@@ -225,14 +191,13 @@ def main() -> None:
     parser.add_argument("method", nargs="?", choices=METHODS)
     parser.add_argument("seed", nargs="?", type=int, default=0)
     parser.add_argument("--data", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no epoch that would end later")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--publish", action="store_true")
     args = parser.parse_args()
     if args.publish:
         table(args.epochs)
     else:
-        run(args.method, args.seed, args.data, args.seconds, args.epochs)
+        run(args.method, args.seed, args.data, args.epochs)
 
 
 if __name__ == "__main__":
