@@ -13,6 +13,7 @@ STARTERS = {"subprocess", "check_ranks", "check_all_end", "on_every_rank", "comm
 """Names in modules whose tests start processes or ranks as threads."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start ranks come one after the other, beside all others: two such at once would only be slower."""
     for item in items:

@@ -129,7 +129,8 @@ def test_a_plan_stays_paced_only_if_that_is_measured_to_be_faster(
     fair = simulate(plan().schedule, NETWORK, 1000).seconds
     assert best.plan.seconds == (pytest.approx(fair) if kept else 1.0)
     assert (best.paced, us.pacing.adopted) == (kept, kept)
-    assert best.times == ((held_back,) if kept else (1.0,)) * TURNS
+    assert set(best.times) == {held_back if kept else 1.0}
+    assert len(best.times) >= TURNS
     small = Tried(plan(0.001), (1.0,))
     assert paced(us, small, Costs()) is small
     us.transport.keeps_tags_apart = False

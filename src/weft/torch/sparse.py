@@ -23,6 +23,7 @@ from torch._C._distributed_c10d import GradBucket
 from weft.errors import InputError
 from weft.network import Network
 from weft.runtime.conversing import RunningPart, launch_part
+from weft.sparse.compilation import compile_method
 from weft.sparse.compression import Compression
 from weft.sparse.feedback import ErrorFeedback, Layout, ReduceOp
 from weft.sparse.memory import converse
@@ -104,6 +105,7 @@ class SparseState:
         self.compression, self.timeout = compression, timeout
         self._group = group
         compression.check_workers(dist.get_world_size(group))
+        compile_method(compression)
         if compression.teams == "auto" and compression.method == "spardl" and network is None and cost is None:
             cost = measured_alpha_beta(communicator(group), group)
         self.cost = cost
