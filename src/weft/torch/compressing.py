@@ -18,6 +18,7 @@ from weft.collectives import ring, ring_ordered
 from weft.errors import InputError
 from weft.network import Network, full_mesh
 from weft.schedule import Schedule
+from weft.sparse.compilation import compile_method
 from weft.sparse.compression import METHODS, Compression
 from weft.sparse.feedback import Layout, ReduceOp
 from weft.torch.buckets import Bucket
@@ -126,6 +127,7 @@ class SparseAveraging(Averaging):
             )
         super().__init__(choice, group, weights, timeout)
         compression.check_workers(self.ranks)
+        compile_method(compression)  # before ranks wait for each other
         self.compression, self._network = compression, network
         self._state: SparseState | None = None
         self._trials: SparseState | None = None
