@@ -38,7 +38,7 @@ train: $(READY)
 	$(BIN)/weft train examples/digits.toml --workers 4 --fresh
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
