@@ -173,3 +173,33 @@ def _end(processes: list[subprocess.Popen[str]]) -> None:
     for process in processes:
         process.kill()
         process.communicate()
+
+
+NOTHING_NEW = """
+import sys
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from weft.sparse import Compression, ErrorFeedback, converse
+from weft.sparse.compilation import compile_method
+
+def signatures():
+    modules = [module for name, module in sys.modules.items() if name.startswith("weft.")]
+    kernels = {id(k): k for module in modules for k in vars(module).values() if isinstance(k, Dispatcher)}
+    return {kernel.__name__: len(kernel.signatures) for kernel in kernels.values()}
+
+settings = Compression(sys.argv[1], 0.02)
+compile_method(settings)
+compiled = signatures()
+workers = [ErrorFeedback(settings, rank, 8) for rank in range(8)]
+for call in range(4):
+    draw = np.random.default_rng(call)
+    converse([worker.part(draw.normal(size=200_000).astype(np.float32)) for worker in workers])
+assert any(compiled.values())
+assert signatures() == compiled, {name for name, count in signatures().items() if count != compiled[name]}
+"""
+
+
+@pytest.mark.parametrize("method", ["spardl", "ok-topk"])
+def test_nothing_is_left_to_compile_when_ranks_meet(method: str) -> None:
+    done = subprocess.run([sys.executable, "-c", NOTHING_NEW, method], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

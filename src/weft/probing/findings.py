@@ -70,6 +70,7 @@ def _rounded(it: Hypothesis) -> Hypothesis:
 
 
 def _alike(rates: Floats) -> Floats:
+    """Rates of which those that are nearly alike are the same."""
     found = rates.copy()
     order = np.argsort(rates)
     begin = 0
