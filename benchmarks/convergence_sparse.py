@@ -3,8 +3,9 @@
     python -m benchmarks.convergence_sparse spardl 0 --data FOLDER        one run, unless it is there
     python -m benchmarks.convergence_sparse --publish                     the table of all runs so far
 
-Methods: dense; spardl with global, partial and local residuals, with a warm-up, and with momentum correction besides; and what
-DDP's users can switch on, fp16 (rounded when sent, added up in float32) and PowerSGD of rank 2 with error feedback. All workers
+Methods: dense; spardl with global, partial and local residuals, with a warm-up, and with momentum correction besides; the three
+kinds of residuals at a density of 0.1% too ("thin"), where more is left over; and what DDP's users can switch on, fp16 (rounded
+when sent, added up in float32) and PowerSGD of rank 2 and 4 with error feedback. All workers
 hold the same model, so one is enough: their gradients are computed one after the other, and reduced in memory by the same code as
 on a network.
 """
@@ -34,7 +35,7 @@ from weft.training.preparation import prepared
 from weft.training.rates import learning_rate, optimizer_of, set_rate
 from weft.training.sampler import Sampler
 
-WORKERS, DENSITY, EPOCHS = 8, 0.01, 4
+WORKERS, DENSITY, THIN, EPOCHS = 8, 0.01, 0.001, 4
 WARM_UP = 468
 """calls in which the density falls to what is asked for: the first epoch"""
 SEEDS = (0, 1, 2)
@@ -118,8 +119,12 @@ METHODS: dict[str, Callable[[list[torch.Size]], Dense]] = {
     "spardl-corrected": lambda _: Sparse(Compression("spardl", DENSITY, warmup=WARM_UP, momentum=0.9)),
     "spardl-partial": lambda _: Sparse(Compression("spardl", DENSITY, residuals="partial")),
     "spardl-local": lambda _: Sparse(Compression("spardl", DENSITY, residuals="local")),
+    "thin": lambda _: Sparse(Compression("spardl", THIN)),
+    "thin-partial": lambda _: Sparse(Compression("spardl", THIN, residuals="partial")),
+    "thin-local": lambda _: Sparse(Compression("spardl", THIN, residuals="local")),
     "fp16": lambda _: HalfPrecision(),
     "powersgd-2": lambda shapes: PowerSgd(shapes, 2),
+    "powersgd-4": lambda shapes: PowerSgd(shapes, 4),
 }
 
 
@@ -188,7 +193,7 @@ def table(epochs: int) -> None:
     }
     print(json.dumps({"accuracy": means, "points_from_dense": apart}, indent=2))
     publish(
-        "sparse-convergence", workers=WORKERS, density=DENSITY, epochs=epochs, model="cnn, width 8, hidden 64",
+        "sparse-convergence", workers=WORKERS, density=DENSITY, thin_density=THIN, epochs=epochs, model="cnn, width 8, hidden 64",
         data="fashion-mnist", accuracy=means, points_from_dense=apart, runs=done,
     )  # fmt: skip
 

@@ -125,11 +125,14 @@ def every_strategy_equals_memory() -> None:
         ("gossip", ADAM, "mlp", Options(graph="random", seed=3), {}),
         ("local-sgd", SGD, "mlp", Options(every=3), {}),
         ("bsp", SGD, "mlp", None, {"plan": "backend"}),
+        ("ds-sync", SGD, "mlp", Options(parts=3), {}),
+        ("ds-sync", ADAM, "resnet-20", Options(parts=5), {"in_backward": False}),
+        ("gossip", SGD, "mlp", Options(parts=2), {}),
     ]
     for name, optimizer, model, options, how in cases:
         more: dict[str, object] = {}
         if options is not None:
-            more = {"every": options.every, "graph": options.graph}
+            more = {"every": options.every, "graph": options.graph, "parts": options.parts}
         job = config(name, 11, optimizer, model, **more)
         expected = in_memory(job)
         real = Real(job, options, **how)

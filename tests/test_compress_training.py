@@ -83,7 +83,11 @@ def test_a_sparse_training_goes_on_to_the_same_bits_and_sends_less(tmp_path: Pat
         ('name = "spardl"\ndensity = 0', "compress.density: 0 is not possible; it must be more than 0"),
         ('name = "spardl"\ndensity = 1.5', "compress.density: 1.5 is not possible; it must be at most 1"),
         ('name = "spardl"\nmomentum = 0.9', "set optimizer.momentum = 0"),
-        ('name = "spardl"\n[strategy]\nname = "ds-sync"', "spardl is for gradients of all workers, and ds-sync"),
+        ('name = "spardl"\n[strategy]\nname = "ds-sync"', "spardl with ds-sync: what is averaged are parameters"),
+        (
+            'name = "none"\n[strategy]\nparts = 2',
+            "strategy.parts: 2 parts with bsp: of a gradient no part can be left out",
+        ),
     ],
 )
 def test_mistakes_are_named_with_their_place(text: str, says: str) -> None:
@@ -99,6 +103,9 @@ def test_mistakes_are_named_with_their_place(text: str, says: str) -> None:
         (["--compress", "spardl", "--density", "0"], "--density 0 is not possible"),
         (["--density", "0.1"], "--density is for sparse methods: add --compress spardl"),
         (["--compress", "spardl", "--plan", "ring"], "leave the plan ring out"),
+        (["--compress", "spardl", "--strategy", "ds-sync"], "average them in parts (--parts 4)"),
+        (["--parts", "0"], "--parts 0 is not possible"),
+        (["--parts", "2", "--strategy", "local-sgd"], "2 parts with local-sgd: it averages seldom as it is"),
         (["--compress", "spardl", "--in-memory"], "leave --in-memory or --compress out"),
     ],
 )

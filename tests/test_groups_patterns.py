@@ -17,6 +17,7 @@ from weft.groups import (
     DivideAndShuffle,
     Everybody,
     ExponentialGraph,
+    Part,
     Pattern,
     Rack,
     RandomMatching,
@@ -24,6 +25,7 @@ from weft.groups import (
     check_consensus,
     consensus,
     divide_and_shuffle,
+    in_parts,
     mixing_matrix,
     never_meeting,
     pattern_table,
@@ -262,6 +264,32 @@ def test_disagreement_shrinks_as_promised(pattern: DivideAndShuffle, seed: int) 
     before = np.linalg.norm(values - values.mean(axis=0), axis=0)
     left = np.linalg.norm(after - values.mean(axis=0), axis=0)
     assert (left <= found.contraction * before + 1e-9).all()
+
+
+@given(adjusted(), st.integers(1, 7), st.integers(1, 20), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_in_parts_every_element_goes_through_all_rounds(
+    pattern: DivideAndShuffle, parts: int, elements: int, seed: int
+) -> None:
+    """One part a step: after so many times as many steps each element is where whole rounds would have brought it."""
+    place = {rank: row for row, rank in enumerate(pattern.ranks)}
+    values = np.random.default_rng(seed).normal(size=(len(place), elements))
+    sparse, rounds = in_parts(pattern, parts), min(pattern.period, 12)
+    assert (sparse.period, sparse.ranks) == (pattern.period * parts, pattern.ranks)
+    wanted, found = values, values.copy()
+    for step in range(rounds):
+        wanted = pattern.round(step).mixed(wanted, place)
+    for step in range(rounds * parts):
+        where = Part(step % parts, parts).of(elements)
+        found[:, where] = sparse.round(step).mixed(found[:, where], place)
+    np.testing.assert_allclose(found, wanted)
+    whole, slower = consensus(pattern), consensus(sparse)
+    assert (slower.rounds, slower.contraction) == (whole.rounds * parts, whole.contraction)
+
+
+def test_parts_are_counted_from_one() -> None:
+    with pytest.raises(InputError, match="0 parts are not possible"):
+        in_parts(Everybody((0, 1)), 0)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import nn
 
 from weft.cli import main
 from weft.errors import InputError
-from weft.groups import Round, divide_and_shuffle
+from weft.groups import Part, Round, divide_and_shuffle
 from weft.network import Network, full_mesh, two_tier
 from weft.planning import Plan, plan
 from weft.training import Config, config_of, train
@@ -146,6 +146,22 @@ def test_a_module_is_a_row_and_averages_are_those_of_the_pattern() -> None:
     wanted = hop.mixed(replicas.table.detach().double().numpy(), place)
     replicas.average_parameters(hop)
     torch.testing.assert_close(replicas.table.data.double(), torch.from_numpy(wanted), rtol=1e-5, atol=1e-6)
+
+
+def test_in_parts_a_step_sends_so_much_less_and_all_is_averaged_in_turn() -> None:
+    whole = run(config(strategy="ds-sync", ensemble=0.0))[1]
+    training, records = run(config(strategy="ds-sync", ensemble=0.0, parts=4))
+    assert records[0].bytes_sent == pytest.approx(whole[0].bytes_sent / 4, rel=1e-3)
+    assert records[0].communication_seconds < whole[0].communication_seconds / 3
+    assert training.strategy.exchange(6).part == (2, 4)  # type: ignore[union-attr]
+    replicas = _replicas()
+    everybody, before = Round(((0, 1, 2, 3, 4, 5),)), replicas.table.data.clone()
+    replicas.average_parameters(everybody, Part(1, 3))
+    # Of 12, 4, 4 and 4 elements (weights, bias, and those of the normalization) the second third.
+    turn = [4, 5, 6, 7, 13, 17, 21]
+    others = [column for column in range(before.shape[1]) if column not in turn]
+    torch.testing.assert_close(replicas.table.data[:, turn], before[:, turn].mean(0).expand(6, -1))
+    torch.testing.assert_close(replicas.table.data[:, others], before[:, others], rtol=0, atol=0)
 
 
 def test_an_ensemble_is_the_mean_of_all_workers_exponential_averages() -> None:

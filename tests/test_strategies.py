@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.errors import InputError
-from weft.groups import EVERY, Everybody, Meeting, Round, Speeds, divide_and_shuffle
+from weft.groups import EVERY, Everybody, Meeting, Part, Round, Speeds, divide_and_shuffle
 from weft.network import Network, full_mesh, two_tier
 from weft.simulation import Background, Conditions
 from weft.strategies import (
@@ -42,8 +42,8 @@ class Diary:
     def update(self) -> None:
         self.calls.append("update")
 
-    def average_parameters(self, which: Round) -> None:
-        self.calls.append(("parameters", which))
+    def average_parameters(self, which: Round, part: Part) -> None:
+        self.calls.append(("parameters", which, part))
 
     def remember(self, weight: float) -> None:
         self.calls.append(("remember", weight))
@@ -62,11 +62,14 @@ def test_bsp_averages_gradients_before_the_update_and_the_others_parameters_afte
     for name in ("gossip", "local_sgd"):
         diary = Diary()
         exchange = synchronized_update(made(name), 7, diary)
-        assert diary.calls == ["update", ("parameters", exchange.round)]
+        assert diary.calls == ["update", ("parameters", exchange.round, (0, 1))]
+    diary = Diary()
+    synchronized_update(made("gossip", Options(parts=5)), 7, diary)
+    assert diary.calls == ["update", ("parameters", made("gossip").exchange(1).round, (2, 5))]
     diary = Diary()
     exchange = synchronized_update(made("ds_sync"), 1, diary)
     assert exchange.round == divide_and_shuffle(NETWORK).round(1)
-    assert diary.calls == ["update", ("parameters", exchange.round), ("remember", 0.5)]
+    assert diary.calls == ["update", ("parameters", exchange.round, (0, 1)), ("remember", 0.5)]
 
 
 def test_only_bsp_is_exact() -> None:

@@ -56,6 +56,9 @@ def test_what_does_not_compose_is_refused_with_a_reason(thin) -> None:  # type: 
     assert all(reason in thin.refused for tried in TRIED if (reason := refusal(*tried)))
     for fine in (("bsp", "auto", "auto", "spardl"), ("ds-sync", "rat", "auto", "none"), ("local-sgd", "p.json")):
         assert refusal(*fine) is None
+    assert refusal("ds-sync", parts=4) is None
+    assert "servers apply whole gradients" in (refusal("ssp", parts=4) or "")
+    assert any(way.strategy == "ds-sync" and way.compress == "4 parts" for way in thin.ways)
     assert "parameters" in (refusal("gossip", compress="topk-a") or "")
 
 

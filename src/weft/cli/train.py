@@ -50,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--network", metavar="FILE", help="plan for this network file instead of measuring")
     parser.add_argument("--strategy", metavar="NAME", help="bsp, ds-sync, gossip, local-sgd, asp or ssp")
     parser.add_argument(
+        "--parts",
+        metavar="N",
+        type=int,
+        help="with ds-sync or gossip: average one of N parts of the parameters in a step",
+    )
+    parser.add_argument(
         "--compress", metavar="NAME", help="send less: spardl, topk-a, topk-dsa, gtopk, ok-topk, fp16, bf16 or none"
     )
     parser.add_argument("--density", metavar="X", type=float, help="the part that sparse methods send, such as 0.01")
@@ -128,10 +134,14 @@ def config_with(args: argparse.Namespace) -> Config:
         if problem:
             raise InputError(f"--strategy: {problem}")
         config = replace(config, strategy=replace(config.strategy, name=args.strategy.replace("_", "-")))
+    if args.parts is not None:
+        if args.parts < 1:
+            raise InputError(f"--parts {args.parts} is not possible: it must be at least 1")
+        config = replace(config, strategy=replace(config.strategy, parts=args.parts))
     config = replace(config, compress=_compress_with(args, config.compress))
     problem = compress_mistake(config)
     if problem:
-        raise InputError(f"--compress: {problem}")
+        raise InputError(problem)
     if args.output is not None:
         config = replace(config, output=replace(config.output, folder=args.output))
     return config
@@ -159,7 +169,7 @@ def _compress_with(args: argparse.Namespace, options: CompressOptions) -> Compre
 def _repeated(args: argparse.Namespace) -> list[str]:
     """The command line of a worker."""
     words = ["train", args.config]
-    given = "plan overlap trace network strategy compress density epochs steps seed output"
+    given = "plan overlap trace network strategy parts compress density epochs steps seed output"
     for name in given.split():
         value = getattr(args, name)
         words += [] if value is None else [f"--{name}={value}"]

@@ -6,6 +6,7 @@ from weft.groups.divide_and_shuffle import DivideAndShuffle, divide_and_shuffle
 from weft.groups.formulas import Cost, Setting, ds_sync_groups, table_1, table_2
 from weft.groups.gossip import Everybody, ExponentialGraph, RandomMatching
 from weft.groups.methods import MethodTime, method_times
+from weft.groups.parts import WHOLE, InParts, Part, in_parts
 from weft.groups.racks import Rack, racks_of, with_slow
 from weft.groups.rounds import Group, Pattern, Round
 from weft.groups.serving import serving_seconds
@@ -14,6 +15,7 @@ from weft.groups.timing import GroupTimes, PatternTime, RoundTime, side_by_side
 
 __all__ = [
     "EVERY",
+    "WHOLE",
     "Consensus",
     "Contention",
     "Cost",
@@ -22,8 +24,10 @@ __all__ = [
     "ExponentialGraph",
     "Group",
     "GroupTimes",
+    "InParts",
     "Meeting",
     "MethodTime",
+    "Part",
     "Pattern",
     "PatternTime",
     "Rack",
@@ -37,6 +41,7 @@ __all__ = [
     "consensus",
     "divide_and_shuffle",
     "ds_sync_groups",
+    "in_parts",
     "method_times",
     "mixing_matrix",
     "never_meeting",

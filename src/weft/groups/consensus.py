@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.errors import InputError
+from weft.groups.parts import InParts
 from weft.groups.rounds import Floats, Pattern
 
 MOST_ROUNDS = 4096
@@ -44,6 +45,9 @@ class Consensus:
 
 def consensus(pattern: Pattern) -> Consensus:
     """How much a period of the pattern contracts."""
+    if isinstance(pattern, InParts):
+        each = consensus(pattern.pattern)
+        return Consensus(each.rounds * pattern.parts, each.contraction)
     count = len(pattern.ranks)
     place = {rank: row for row, rank in enumerate(pattern.ranks)}
     product = np.eye(count) - 1 / count

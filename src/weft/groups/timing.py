@@ -108,8 +108,9 @@ class GroupTimes:
         return RoundTime(found.seconds, ends_of, workers, sent)
 
     def pattern(self, pattern: Pattern, most: int = MOST_ROUNDS) -> PatternTime:
-        """Over a period, or the first rounds of it."""
-        times = [self.round(pattern.round(step)).seconds for step in range(min(pattern.period, most))]
+        """Over a period, or so many steps of it, evenly."""
+        between = -(-pattern.period // most)
+        times = [self.round(pattern.round(step)).seconds for step in range(0, pattern.period, between)]
         return PatternTime(sum(times) / len(times), max(times), len(times))
 
 

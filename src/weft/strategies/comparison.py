@@ -8,13 +8,13 @@ gain nothing else. What comes out are predictions for choosing, not promises: re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from weft.collectives import COLLECTIVES
 from weft.errors import InputError, WeftError
-from weft.groups import GroupTimes, Pattern, consensus, serving_seconds
+from weft.groups import GroupTimes, consensus, serving_seconds
 from weft.network import Network
 from weft.overlap import CommunicationModel, GradientTensor, Workload, search, shared_link, step
 from weft.planning import Costs, plan
@@ -36,6 +36,11 @@ SETTLING = 6
 """calls before messages are those of a training"""
 MOST_SPARSE = 64
 """workers for which sparse messages are simulated"""
+GROUPED: tuple[tuple[str, str | None, int], ...] = (
+    ("ds-sync", None, 1), ("ds-sync", "rat", 1), ("ds-sync", None, 4),
+    ("gossip", None, 1), ("gossip", None, 4), ("local-sgd", None, 1),
+)  # fmt: skip
+"""strategies in groups: how a group averages (None: as is fastest), and in how many parts"""
 AS_FAST = 1.03
 """An exact way that takes at most so many times the fastest is chosen instead."""
 
@@ -158,17 +163,16 @@ class _Ground:
 
     def grouped(self) -> Iterator[Way]:
         """Parameters, in groups."""
-        for name in ("ds-sync", "gossip", "local-sgd"):
-            strategy = strategy_of(name, self.network, self.options)
+        for name, collective, parts in GROUPED:
+            strategy = strategy_of(name, self.network, replace(self.options, parts=parts))
             assert isinstance(strategy, Averaging)
-            trades = str(consensus(strategy.pattern))
-            for collective in (None, "rat") if name == "ds-sync" else (None,):
-                try:
-                    line = self._pattern_line(strategy.pattern, collective)
-                except WeftError:
-                    continue  # some groups are too small for it
-                label = "a schedule a group" if collective is None else f"{collective} a group"
-                yield from self._overlapped(name, label, "none", line, False, trades)
+            try:
+                line = self._pattern_line(strategy, collective)
+            except WeftError:
+                continue  # some groups are too small for it
+            label = "a schedule a group" if collective is None else f"{collective} a group"
+            less = "none" if parts == 1 else f"{parts} parts"
+            yield from self._overlapped(name, label, less, line, False, str(consensus(strategy.pattern)))
 
     def served(self) -> Iterator[Way]:
         """Parameter servers."""
@@ -199,10 +203,10 @@ class _Ground:
             ],
         )
 
-    def _pattern_line(self, pattern: Pattern, collective: str | None) -> CommunicationModel:
+    def _pattern_line(self, strategy: Averaging, collective: str | None) -> CommunicationModel:
         sizes = [self.nbytes * SMALL, self.nbytes]
-        times = [GroupTimes(self.network, n, None, self.costs, collective).pattern(pattern).seconds for n in sizes]
-        return _line_of(sizes, times)
+        times = [GroupTimes(self.network, n / strategy.parts, None, self.costs, collective) for n in sizes]
+        return _line_of(sizes, [one.pattern(strategy.pattern).seconds for one in times])
 
     def _sparse_line(self, density: float) -> CommunicationModel:
         workers = len(self.network.workers)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 PARAMETERS = ("ds-sync", "gossip", "local-sgd")
+IN_PARTS = ("ds-sync", "gossip")
 SERVERS = ("asp", "ssp")
 RELAYING = ("forest", "blink", "plink")
 """Collectives whose transfers may pass through workers that take no part."""
 
 
-def refusal(strategy: str, plan: str = "auto", overlap: str = "auto", compress: str = "none") -> str | None:
+def refusal(
+    strategy: str, plan: str = "auto", overlap: str = "auto", compress: str = "none", parts: int = 1
+) -> str | None:
     """Why these cannot be combined; None where they can. Names are those of the command line."""
+    if parts > 1 and strategy not in IN_PARTS:
+        return f"{parts} parts with {strategy}: {_WHOLE[strategy]}"
     if compress != "none" and strategy in PARAMETERS:
         return (
             f"{compress} with {strategy}: what is averaged are parameters, of which no part can be left for later or rounded "
-            "without moving the model; compress gradients, with bsp"
+            f"without moving the model; {_SMALLER[strategy]}, or compress gradients, with bsp"
         )
     if compress != "none" and strategy in SERVERS:
         return f"{compress} with {strategy}: servers apply whole gradients; compress with bsp"
@@ -33,6 +38,14 @@ def refusal(strategy: str, plan: str = "auto", overlap: str = "auto", compress: 
         return f"{overlap} with {strategy}: parameters leave in buckets of one size, as soon as they are updated"
     return None
 
+
+_WHOLE = {
+    "bsp": "of a gradient no part can be left out: what is not averaged is lost; use --compress spardl, which keeps it",
+    "local-sgd": "it averages seldom as it is: to send less, average every so many more steps",
+    "asp": "servers apply whole gradients",
+    "ssp": "servers apply whole gradients",
+}
+_SMALLER = dict.fromkeys(IN_PARTS, "average them in parts (--parts 4)") | {"local-sgd": "average them less often"}
 
 TRIED: tuple[tuple[str, str, str, str], ...] = (
     ("ds-sync", "auto", "auto", "spardl"),

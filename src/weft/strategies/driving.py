@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from weft.groups import Group, Meeting, Pattern, Round
+from weft.groups import Group, Meeting, Part, Pattern, Round
 from weft.strategies.strategy import Averaging, Exchange, ensemble_weight
 
 
@@ -18,7 +18,7 @@ class Ground(Protocol):
         """The optimizer's own step."""
         ...
 
-    def average_parameters(self, which: Round) -> None: ...
+    def average_parameters(self, which: Round, part: Part) -> None: ...
 
     def remember(self, weight: float) -> None:
         """Take the parameters into their exponential average, with so much weight."""
@@ -32,7 +32,7 @@ def synchronized_update(strategy: Averaging, step: int, ground: Ground) -> Excha
         ground.average_gradients(exchange.round)
     ground.update()
     if exchange.what == "parameters":
-        ground.average_parameters(exchange.round)
+        ground.average_parameters(exchange.round, exchange.part)
     if strategy.ensemble is not None:
         ground.remember(ensemble_weight(strategy.ensemble, step))
     return exchange

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.errors import InputError
-from weft.groups import Contention, Everybody, ExponentialGraph, Pattern, RandomMatching, check_consensus, racks_of
+from weft.groups import (
+    Contention,
+    Everybody,
+    ExponentialGraph,
+    Pattern,
+    RandomMatching,
+    check_consensus,
+    in_parts,
+    racks_of,
+)
 from weft.network import Network
+from weft.strategies.composing import refusal
 from weft.strategies.strategy import Averaging, Serving, Strategy
 
 ENSEMBLE = 0.99
@@ -30,6 +40,8 @@ class Options:
     """asp and ssp: how many workers are servers; None: all"""
     ensemble: float | None = None
     """the factor of the exponential average; 0: no ensemble; None: as usual, 0.99 for ds-sync and none for others"""
+    parts: int = 1
+    """ds-sync and gossip: a step averages one of so many parts of the parameters, in turn"""
 
 
 def bsp(network: Network, options: Options) -> Strategy:
@@ -40,7 +52,8 @@ def bsp(network: Network, options: Options) -> Strategy:
 def ds_sync(network: Network, options: Options) -> Strategy:
     """Parameters within groups that follow the network's racks, and what is slow."""
     contention = Contention(racks_of(network))
-    return Averaging("ds-sync", "parameters", contention.pattern, _factor(options, ENSEMBLE), contention)
+    pattern = in_parts(contention.pattern, options.parts)
+    return Averaging("ds-sync", "parameters", pattern, _factor(options, ENSEMBLE), contention, options.parts)
 
 
 def gossip(network: Network, options: Options) -> Strategy:
@@ -50,7 +63,8 @@ def gossip(network: Network, options: Options) -> Strategy:
         ExponentialGraph(ranks) if options.graph == "exponential" else RandomMatching(ranks, options.seed)
     )
     check_consensus(pattern)
-    return Averaging("gossip", "parameters", pattern, _factor(options, None))
+    parts = options.parts
+    return Averaging("gossip", "parameters", in_parts(pattern, parts), _factor(options, None), parts=parts)
 
 
 def local_sgd(network: Network, options: Options) -> Strategy:
@@ -87,7 +101,11 @@ def strategy_of(name: str, network: Network, options: Options | None = None) -> 
         raise InputError(
             f"there is no strategy {name!r}{closest(known, list(STRATEGIES))}; there are {', '.join(STRATEGIES)}"
         )
-    return STRATEGIES[known](network, options or Options())
+    chosen = options or Options()
+    problem = refusal(known, parts=chosen.parts)
+    if problem is not None:
+        raise InputError(problem)
+    return STRATEGIES[known](network, chosen)
 
 
 def _factor(options: Options, usual: float | None) -> float | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from weft.errors import InputError
-from weft.groups import Contention, Meeting, Pattern, Round, Speeds
+from weft.groups import WHOLE, Contention, Meeting, Part, Pattern, Round, Speeds, in_parts
 
 What = Literal["gradients", "parameters"]
 
@@ -29,6 +29,8 @@ class Exchange:
 
     what: What
     round: Round
+    part: Part = WHOLE
+    """of every tensor"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Averaging:
     """the factor of every worker's exponential average of its parameters, which become one model at the end; None: no such"""
     contention: Contention | None = None
     """where the pattern follows what is slow: who is, as far as is known"""
+    parts: int = 1
+    """of which one is averaged in a step; the pattern is one of rounds that last so many steps"""
 
     def __post_init__(self) -> None:
         if self.ensemble is not None and not 0 <= self.ensemble < 1:
@@ -53,7 +57,7 @@ class Averaging:
         return self.what == "gradients" and self.pattern.period == 1
 
     def exchange(self, step: int) -> Exchange:
-        return Exchange(self.what, self.pattern.round(step))
+        return Exchange(self.what, self.pattern.round(step), Part(step % self.parts, self.parts))
 
     def adjusted(self, meetings: Iterable[Meeting]) -> Averaging:
         """The strategy for who is slow after these measurements: the same object where nothing changes.
@@ -81,7 +85,8 @@ class Averaging:
         if before is None or after == before:
             return self
         same = (after.slow_workers, after.slow_uplinks) == (before.slow_workers, before.slow_uplinks)
-        return replace(self, contention=after, pattern=self.pattern if same else after.pattern)
+        pattern = self.pattern if same else in_parts(after.pattern, self.parts)
+        return replace(self, contention=after, pattern=pattern)
 
 
 @dataclass(frozen=True, slots=True)

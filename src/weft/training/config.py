@@ -191,7 +191,7 @@ def _check(reader: Reader, config: Config) -> None:
         reader.mistake("plan.network", f"there is no file {config.beside(config.plan.network)}")
     problem = compress_mistake(config)
     if problem:
-        reader.mistake("compress.name", problem)
+        reader.mistake("strategy.parts" if config.compress.name == "none" else "compress.name", problem)
 
 
 PLANS = ("auto", "backend")
@@ -231,10 +231,13 @@ def strategy_mistake(name: str) -> str | None:
 
 
 def compress_mistake(config: Config) -> str | None:
-    """What does not go together with how gradients are made smaller, if anything does not."""
-    name = config.compress.name
-    if name != "none" and config.strategy.name != "bsp":
-        return f"{name} is for gradients of all workers, and {config.strategy.name} averages other things: use bsp"
+    """What does not go together with how less is sent, if anything does not."""
+    from weft.strategies.composing import refusal
+
+    name, strategy = config.compress.name, config.strategy
+    problem = refusal(strategy.name, compress=name, parts=strategy.parts)
+    if problem is not None:
+        return problem
     if config.compress.is_sparse and config.plan.plan not in PLANS:
         return f"{name} sends parts of gradients in its own way: leave the plan {config.plan.plan} out"
     if config.compress.is_sparse and config.compress.momentum and config.optimizer.momentum:
@@ -249,6 +252,8 @@ def to_json(config: Config) -> str:
     if config.strategy == StrategyOptions():
         # Checkpoints from before there were strategies say nothing about them.
         del document["strategy"]
+    elif config.strategy.parts == 1:
+        del document["strategy"]["parts"]
     if config.compress == CompressOptions():
         del document["compress"]
     return json.dumps(document, sort_keys=True, default=str)

@@ -127,7 +127,9 @@ def memory_training(
     strategy = strategy_of(options.name, network, strategy_options(options, config.training.seed))
     nbytes = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     collective, given = way_of(config, strategy.name, network)
-    clock = StepClock(network, nbytes, options.compute_seconds, options.speeds, conditions, collective, given)
+    clock = StepClock(
+        network, nbytes / options.parts, options.compute_seconds, options.speeds, conditions, collective, given
+    )
     return MemoryTraining(
         config, network, strategy, clock, Batches(data, sampler, config.training, device),
         Replicas(model, ranks, config.optimizer), Judge(model, data, device), evaluate_steps,
@@ -135,7 +137,9 @@ def memory_training(
 
 
 def strategy_options(options: StrategyOptions, seed: int) -> Options:
-    return Options(options.every, options.graph, seed, options.staleness, options.servers or None, options.ensemble)
+    return Options(
+        options.every, options.graph, seed, options.staleness, options.servers or None, options.ensemble, options.parts
+    )
 
 
 def way_of(config: Config, strategy: str, network: Network | None) -> tuple[str | None, tuple[Schedule, ...]]:

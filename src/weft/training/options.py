@@ -176,6 +176,8 @@ class StrategyOptions:
     """asp and ssp: so many workers are parameter servers, too; 0: all"""
     ensemble: float | None = fraction(None)
     """the factor of the exponential average of parameters; 0: none; left out: 0.99 for ds-sync, none for others"""
+    parts: int = at_least(1, 1)
+    """ds-sync and gossip: a step averages one of so many parts of the parameters, in turn"""
     compute_seconds: float = at_least(0.0, 0.1)
     """in memory: what a worker computes in a step"""
     speeds: tuple[float, ...] = field(default=(), metadata={"above": 0.0})

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from weft.errors import InputError
-from weft.groups import Group, Round
+from weft.groups import WHOLE, Group, Part, Round
 from weft.training.options import Optimizer
 from weft.training.rates import optimizer_of
 
@@ -45,8 +45,24 @@ class Replicas:
     def average_gradients(self, which: Round) -> None:
         self._average(self.gradients, which)
 
-    def average_parameters(self, which: Round) -> None:
-        self._average(self.table.data, which)
+    @torch.no_grad()
+    def average_parameters(self, which: Round, part: Part = WHOLE) -> None:
+        if part.parts == 1:
+            self._average(self.table.data, which)
+            return
+        columns = self._columns(part)
+        rows = self.table.data[:, columns]
+        self._average(rows, which)
+        self.table.data[:, columns] = rows
+
+    def _columns(self, part: Part) -> torch.Tensor:
+        """Where a part of every parameter is in a row."""
+        found, at = [], 0
+        for parameter in self.modules[0].parameters():
+            where = part.of(parameter.numel())
+            found.append(torch.arange(at + where.start, at + where.stop))
+            at += parameter.numel()
+        return torch.cat(found)
 
     def update(self) -> None:
         """Every worker's own step, with its own state."""

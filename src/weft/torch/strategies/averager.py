@@ -19,13 +19,13 @@ import torch.distributed as dist
 from torch.autograd import Variable
 
 from weft.errors import ExecutionError, InputError
-from weft.groups import EVERY, GroupTimes, Round
+from weft.groups import EVERY, GroupTimes
 from weft.runtime.communicator import Communicator, Running
 from weft.runtime.grouping import launch_in_group
 from weft.strategies import Averaging, ensemble_weight
 from weft.torch.layers import step_for, tell_of_gradients
 from weft.torch.statistics import Interval, Tally, covered
-from weft.torch.strategies.parameters import parameter_buckets
+from weft.torch.strategies.parameters import BucketPart, parameter_buckets
 from weft.torch.strategies.playbook import shared_playbook
 from weft.torch.strategies.timing import followed, gathered_seconds
 
@@ -68,6 +68,8 @@ class Averager:
         """whether a pass has updated parameters, and ``step`` was not called yet"""
         self._flights: list[Running | None] = []
         """of the buckets that have left in this step"""
+        self._parts: list[BucketPart | None] = []
+        """what of them has left, where it is not all"""
         self._flying = 0
         """the step whose parameters are, or were last, on their way"""
         self._intervals: list[Interval] = []
@@ -122,24 +124,23 @@ class Averager:
     def _leave(self) -> None:
         """What left in the last step has arrived; another one begins."""
         self.settle()
-        self._flights, self._there, self._flying = [], set(), self.finished
+        self._flights, self._parts, self._there, self._flying = [], [], set(), self.finished
 
     def _launch(self) -> None:
         """The next bucket leaves for its group, if anybody averages in this step."""
-        b, which = len(self._flights), self.round
-        flight = None
-        if any(len(group) > 1 for group in which.groups):
-            flat = self.buckets[b].flat
+        exchange = self.strategy.exchange(self.finished)
+        which, flat = exchange.round, self.buckets[len(self._flights)].flat
+        flight, part = None, None
+        if exchange.part.parts > 1:
+            part = BucketPart(self.buckets[len(self._flights)], exchange.part)
+            flat = part.flat
+        if flat.numel() and any(len(group) > 1 for group in which.groups):
             schedule = self.playbook.schedule(which, self._us.transport.rank)
             flight = launch_in_group(self._us, which, schedule, flat, self._subject(flat), self._timeout)
             sent = sum(message.stop - message.start for message in flight.execution.program.outgoing)
             self.tally.add((), 0.0, sent * flat.element_size(), 0)
         self._flights.append(flight)
-
-    @property
-    def round(self) -> Round:
-        """Of the step that is being taken."""
-        return self.strategy.exchange(self.finished).round
+        self._parts.append(part)
 
     def _subject(self, flat: torch.Tensor) -> str:
         dtype = str(flat.dtype).removeprefix("torch.")
@@ -203,7 +204,7 @@ class Averager:
             if self.strategy.contention is not None:
                 self.measured.append(covered(self._intervals))
             self.tally.add(self._intervals, self._exposed, 0)
-            self._intervals, self._exposed, self._flights = [], 0.0, []
+            self._intervals, self._exposed, self._flights, self._parts = [], 0.0, [], []
 
     def _await(self, b: int) -> None:
         begun, flight = monotonic(), self._flights[b]
@@ -211,6 +212,9 @@ class Averager:
             flight.wait()
             self._exposed += monotonic() - begun
             self._intervals.append((flight.execution.begun, flight.execution.ended or monotonic()))
+            part = self._parts[b]
+            if part is not None:
+                part.put_back()
         self._there.add(b)
         if self.strategy.ensemble is not None:
             self._remember(b, ensemble_weight(self.strategy.ensemble, self._flying))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from weft.groups import Part
 from weft.torch.arrangement import by_size
 from weft.torch.buckets import Bucket
 
@@ -22,3 +23,16 @@ def parameter_buckets(parameters: Sequence[torch.nn.Parameter], bucket_bytes: in
             view.copy_(parameter.detach())
             parameter.data = view
     return buckets
+
+
+class BucketPart:
+    """A copy of one part of every parameter of a bucket, to be averaged while the rest stays."""
+
+    def __init__(self, bucket: Bucket, part: Part) -> None:
+        memory = torch.split(bucket.flat, [parameter.numel() for parameter in bucket.parameters])
+        self._slices = [one[part.of(len(one))] for one in memory]
+        self.flat = torch.cat(self._slices)
+
+    def put_back(self) -> None:
+        """Have it in its place again."""
+        torch._foreach_copy_(self._slices, torch.split(self.flat, [len(one) for one in self._slices]))

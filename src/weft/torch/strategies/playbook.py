@@ -63,7 +63,13 @@ def playbook_text(pattern: Pattern, times: GroupTimes) -> str:
 
 
 def rounds_of(pattern: Pattern) -> Sequence[Round]:
-    return [pattern.round(step) for step in range(min(pattern.period, MOST_ROUNDS))]
+    """Those that differ, in order, up to so many."""
+    found: dict[Round, None] = {}
+    for step in range(pattern.period):
+        found.setdefault(pattern.round(step))
+        if len(found) == MOST_ROUNDS:
+            break
+    return list(found)
 
 
 def playbook_of(text: str, network: Network) -> Playbook:

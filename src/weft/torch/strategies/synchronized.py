@@ -104,7 +104,7 @@ class Synchronized(torch.nn.Module):
             self._wrapped = self._parallel
         else:
             nbytes = sum(p.numel() * p.element_size() for _, p in named)
-            times = GroupTimes(known, nbytes, collective=collective, given=tuple(given))
+            times = GroupTimes(known, nbytes / found.parts, collective=collective, given=tuple(given))
             self._averager = Averager(
                 named, optimizer, found, times, us, group,
                 bucket_bytes=bucket_bytes, in_backward=early, timeout=timeout,
