@@ -1,5 +1,5 @@
 """Time to accuracy, trained in memory: BSP on gloo's ring against DS-Sync, on each scenario's network, five seeds;
-and how accurate ASP becomes in as many steps.
+and how accurate ASP, and DS-Sync that averages a quarter of the parameters in a step, become in as many steps.
 
     python -m benchmarks.time_to_accuracy run bsp 0             one training, about two minutes; its curve is kept
     python -m benchmarks.time_to_accuracy run "ds-sync 5+3" 0
@@ -7,7 +7,8 @@ and how accurate ASP becomes in as many steps.
 
 A CNN on Fashion-MNIST, eight workers. What is trained does not depend on time, except that DS-Sync divides otherwise among 5 + 3
 workers with a slow one; so a training is a curve of accuracies over steps, and how long steps take is simulated for each
-scenario: 0.1 s of computing, and 25 MB on links of 400 Mbit/s. The target is the lowest of BSP's best accuracies over all seeds.
+scenario: 0.1 s of computing, and 25 MB on links of 400 Mbit/s. There are two targets: the lowest of BSP's best accuracies over all
+seeds, as in the paper, and 0.2 points less than their median, which one bad seed of BSP does not make easy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from benchmarks.group_scenarios import GroupScenario, group_scenarios
@@ -29,12 +30,13 @@ from weft.reproductions.ds_sync_training import curve, folder_of_data
 from weft.simulation import Background, Conditions, simulate
 
 METHODS = {
-    "bsp": ("bsp", "static"),
-    "ds-sync 4+4": ("ds-sync", "static"),
-    "ds-sync 5+3": ("ds-sync", "inter-rack and end-host"),
-    "asp": ("asp", "static"),
+    "bsp": ("bsp", "static", 1),
+    "ds-sync 4+4": ("ds-sync", "static", 1),
+    "ds-sync 5+3": ("ds-sync", "inter-rack and end-host", 1),
+    "asp": ("asp", "static", 1),
+    "ds-sync in 4 parts": ("ds-sync", "static", 4),
 }
-"""What is trained: the strategy, and in which scenario."""
+"""What is trained: the strategy, in which scenario, and in how many parts parameters are averaged."""
 SEEDS = range(5)
 EPOCHS = 4
 COMPUTE, NBYTES = 0.1, 25e6
@@ -50,8 +52,8 @@ def run(method: str, seed: int, epochs: int, data: Path | None) -> None:
     folder = data or folder_of_data()
     if folder is None:
         raise SystemExit("Fashion-MNIST is not on this machine: give its folder with --data")
-    strategy, scenario = METHODS[method]
-    found = curve(folder, strategy, scenario, seed, epochs)
+    strategy, scenario, parts = METHODS[method]
+    found = curve(folder, strategy, scenario, seed, epochs, parts)
     RUNS.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps({"method": method, "epochs": epochs, **asdict(found)}) + "\n")
     print(f"{path.name}: best {max(found.plain):.4f}, of the ensemble {max(found.ensemble):.4f}")
@@ -73,30 +75,48 @@ def step_seconds(scenario: GroupScenario, method: str) -> float:
 
 
 def summed() -> dict[str, Any]:
-    """For every scenario and seed: steps and time to the target, and the best accuracies."""
+    """The best accuracies, and for every scenario and target how long BSP and DS-Sync take to it."""
     curves = [json.loads(path.read_text()) for path in sorted(RUNS.glob("*.json"))]
     by = {(one["method"], one["seed"]): one for one in curves}
     seeds = sorted({seed for method, seed in by if all((name, seed) in by for name in METHODS)})
     if not seeds:
         raise SystemExit("no seed has been trained with every method yet")
-    target = min(max(by["bsp", seed]["plain"]) for seed in seeds)
     best = {
-        name: {kind: round(mean(max(by[name, seed][kind]) for seed in seeds), 5) for kind in ("plain", "ensemble")}
+        name: {kind: [max(by[name, seed][kind]) for seed in seeds] for kind in ("plain", "ensemble")}
         for name in METHODS
     }
+    means = {name: {kind: round(mean(found), 5) for kind, found in kinds.items()} for name, kinds in best.items()}
+    bsp = best["bsp"]["plain"]
+    targets = {"lowest of BSP's best": min(bsp), "BSP's median best less 0.2 points": round(median(bsp) - 0.002, 5)}
     rows = []
     for name, scenario in group_scenarios().items():
         ours = "ds-sync 5+3" if name == "inter-rack and end-host" else "ds-sync 4+4"
-        row: dict[str, Any] = {"scenario": name}
-        for label, method in (("bsp", "bsp"), ("ds_sync", ours)):
-            each = step_seconds(scenario, method)
-            steps = [_steps_to(by[method, seed], target) for seed in seeds]
-            row[label] = {"step_seconds": round(each, 4), "steps": steps}
-            row[label]["seconds"] = None if None in steps else round(mean(s * each for s in steps if s is not None), 1)
-        if row["bsp"]["seconds"] and row["ds_sync"]["seconds"]:
-            row["faster"] = round(row["bsp"]["seconds"] / row["ds_sync"]["seconds"], 3)
-        rows.append(row)
-    return {"seeds": seeds, "target": target, "best": best, "compute_seconds": COMPUTE, "bytes": NBYTES, "rows": rows}
+        each = {"bsp": step_seconds(scenario, "bsp"), "ds_sync": step_seconds(scenario, ours)}
+        for label, target in targets.items():
+            steps = {
+                "bsp": [_steps_to(by["bsp", seed], target) for seed in seeds],
+                "ds_sync": [_steps_to(by[ours, seed], target) for seed in seeds],
+            }
+            rows.append({"scenario": name, "target": label, **_times(each, steps)})
+    return {
+        "seeds": seeds, "targets": targets, "best_mean": means, "best": best, "compute_seconds": COMPUTE, "bytes": NBYTES,
+        "rows": rows,
+    }  # fmt: skip
+
+
+def _times(each: dict[str, float], steps: dict[str, list[int | None]]) -> dict[str, Any]:
+    """Of the seeds with which both get there."""
+    pairs = list(zip(steps["bsp"], steps["ds_sync"], strict=True))
+    both = [(b, d) for b, d in pairs if b is not None and d is not None]
+    found: dict[str, Any] = {"step_seconds": {name: round(one, 4) for name, one in each.items()}, "steps": steps}
+    if both:
+        bsp, ours = mean(b for b, _ in both), mean(d for _, d in both)
+        found |= {
+            "more_steps": round(ours / bsp, 3),
+            "seconds": {"bsp": round(bsp * each["bsp"], 1), "ds_sync": round(ours * each["ds_sync"], 1)},
+            "faster": round(bsp * each["bsp"] / (ours * each["ds_sync"]), 3),
+        }
+    return found
 
 
 def _steps_to(one: dict[str, Any], target: float) -> int | None:

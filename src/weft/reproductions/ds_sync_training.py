@@ -43,6 +43,7 @@ learning_rate = 0.05
 [strategy]
 name = "{strategy}"
 ensemble = 0.99
+parts = {parts}
 compute_seconds = {compute}
 """
 RUNS = (
@@ -101,15 +102,15 @@ def curves(
     return found
 
 
-def curve(folder: Path, strategy: str, scenario: str, seed: int, epochs: int) -> Curve:
-    """Train once."""
+def curve(folder: Path, strategy: str, scenario: str, seed: int, epochs: int, parts: int = 1) -> Curve:
+    """Train once; with ``parts``, parameters are averaged so many times as slowly."""
     from weft.strategies import StepClock
     from weft.training.in_memory import memory_training
 
     case = SCENARIOS[scenario]
-    training = memory_training(_config(folder, strategy, seed, epochs), case.network, evaluate_steps=TEST_STEPS)
+    training = memory_training(_config(folder, strategy, seed, epochs, parts), case.network, evaluate_steps=TEST_STEPS)
     conditions = case.conditions("half")
-    training.clock = StepClock(case.network, BYTES["cifar10"], COMPUTE, conditions=lambda _: conditions)
+    training.clock = StepClock(case.network, BYTES["cifar10"] / parts, COMPUTE, conditions=lambda _: conditions)
     rows: list[tuple[int, float, float, float]] = []
     for record in training.records():
         if record.accuracy is not None:
@@ -122,10 +123,10 @@ def curve(folder: Path, strategy: str, scenario: str, seed: int, epochs: int) ->
     return Curve(strategy, scenario, seed, steps, plains, ensembles, elapsed)
 
 
-def _config(folder: Path, strategy: str, seed: int, epochs: int) -> Config:
+def _config(folder: Path, strategy: str, seed: int, epochs: int, parts: int) -> Config:
     from weft.training.config import config_of
 
-    text = FASHION.format(folder=folder, epochs=epochs, seed=seed, strategy=strategy, compute=COMPUTE)
+    text = FASHION.format(folder=folder, epochs=epochs, seed=seed, strategy=strategy, compute=COMPUTE, parts=parts)
     return config_of(text, Path("ds-sync.toml"))
 
 
