@@ -51,7 +51,7 @@ def test_what_is_far_behind_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_short_plans_have_more_turns_and_an_outlier_does_not_end_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    outlier = [0.1, 0.1, 0.5, *[0.1] * MOST_TURNS]
+    outlier = [0.1, 0.1, 0.5, *[0.1] * (MOST_TURNS - 3), 0.5]
     bed = Bed(monkeypatch, {"steady": [0.11] * (MOST_TURNS + 1), "with an outlier": outlier}, passed=0.0)
     assert bed.names() == ["with an outlier", "steady"]
     assert set(bed.turns.values()) <= {MOST_TURNS, MOST_TURNS + 1}
