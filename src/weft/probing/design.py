@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from weft.probing.hypotheses import Hypothesis
 from weft.probing.likelihood import misfit_of_round
-from weft.probing.rounds import NOBODY, Floats, Ints, Round
+from weft.probing.rounds import NOBODY, Floats, Ints, Measured, Round
 
-TRIED = 60
+TRIED = 90
 """rounds that are thought through before one is measured"""
 ENOUGH = 8.0
 """Beyond this much, a difference decides anyway."""
+NEAR = 0.15
+"""A link that carried what was expected, but for so much, was not disturbed."""
+ALL_STREAMS = 0.2
+"""of the rounds that are drawn"""
+
+Calm = Callable[[int], float]
+"""Which part of the links of a round of so many streams is not disturbed."""
 
 
 def sparse_rounds(workers: int, random: np.random.Generator) -> list[Round]:
@@ -85,7 +92,26 @@ def shuffled_round(workers: int, random: np.random.Generator, streams: int) -> R
     return Round(tuple(to))
 
 
-def telling_round(best: Hypothesis, rivals: Sequence[Hypothesis], random: np.random.Generator) -> Round:
+def calm_of(best: Hypothesis, measured: Measured) -> Calm:
+    """As it was in rounds of about as many streams. Machines that many workers share are too slow for all of them at once."""
+    counts, parts = [], []
+    for to, rates in zip(measured.destinations, measured.rates, strict=True):
+        expected, limits = best.expected(to)
+        links = np.unique(limits[limits >= 0])
+        ratios = [rates[limits == link].sum() / expected[limits == link].sum() for link in links]
+        counts.append(float((to >= 0).sum()))
+        parts.append(float(np.mean(np.abs(np.array(ratios) - 1) < NEAR)))
+    streams, undisturbed = np.array(counts), np.array(parts)
+    reach = max(1.0, measured.workers / 6)
+
+    def calm(count: int) -> float:
+        weights = np.exp(-np.abs(streams - count) / reach)
+        return float((1 + weights @ undisturbed) / (1 + weights.sum()))
+
+    return calm
+
+
+def telling_round(best: Hypothesis, rivals: Sequence[Hypothesis], calm: Calm, random: np.random.Generator) -> Round:
     """Of some rounds, the one that tells the best hypothesis from its rivals, the likeliest of them first."""
     workers = len(best.hosts)
     tried = [crossing_round(best.regions, workers, random) for _ in range(4)] if len(best.regions) > 1 else []
@@ -93,9 +119,10 @@ def telling_round(best: Hypothesis, rivals: Sequence[Hypothesis], random: np.ran
     news = {rack for one in rivals for rack in one.racks if rack not in best.racks}
     tried += [leaving_round(rack, best) for rack in sorted(news) if len(rack) < workers]
     while len(tried) < TRIED:
-        streams = workers if random.random() < 0.3 else int(random.integers(max(2, workers // 3), workers + 1))
+        streams = workers if random.random() < ALL_STREAMS else int(random.integers(2, workers + 1))
         tried.append(shuffled_round(workers, random, streams))
-    gains = [gain_of(one, best, rivals) for one in tried]
+    # What a disturbed link tells is less than in proportion: it also makes the others of its round doubtful.
+    gains = [gain_of(one, best, rivals) * calm(one.streams) ** 2 for one in tried]
     return tried[int(np.argmax(gains))]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.probing.design import crossing_round, inside_round, sparse_rounds, telling_round
+from weft.probing.design import calm_of, crossing_round, inside_round, sparse_rounds, telling_round
 from weft.probing.doubts import doubts
 from weft.probing.hypotheses import Hypothesis
 from weft.probing.rounds import Measured, Round, pairing_rounds
@@ -53,7 +53,11 @@ def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambd
     agreed, first = 0, True
     while workers > 2 and not over() and len(done) + BATCH <= most_rounds(workers):
         rivals = _rivals(best, search)
-        carry_out(_next_rounds(best, rivals, first, random))
+        if first and len(best.regions) > 1:
+            carry_out(_filling_rounds(best, random))
+        else:
+            calm = calm_of(best, Measured.of(done, rates))
+            carry_out([telling_round(best, rivals, calm, random) for _ in range(BATCH)])
         first = False
         found, search = likeliest(Measured.of(done, rates), [best, *rivals])
         agreed = agreed + 1 if found.regions == best.regions else 0
@@ -68,14 +72,11 @@ def compile_inference() -> None:
     investigate(lambda one: [1.0] * len(one.destinations), 3)
 
 
-def _next_rounds(
-    best: Hypothesis, rivals: Sequence[Hypothesis], first: bool, random: np.random.Generator
-) -> list[Round]:
-    if first and len(best.regions) > 1:
-        workers = len(best.hosts)
-        crossing = [crossing_round(best.regions, workers, random) for _ in range(BATCH - 1)]
-        return [inside_round(best.regions, workers), *crossing]
-    return [telling_round(best, rivals, random) for _ in range(BATCH)]
+def _filling_rounds(best: Hypothesis, random: np.random.Generator) -> list[Round]:
+    """The first after all pairs have met: uplinks are full, and empty."""
+    workers = len(best.hosts)
+    crossing = [crossing_round(best.regions, workers, random) for _ in range(BATCH - 1)]
+    return [inside_round(best.regions, workers), *crossing]
 
 
 def _rivals(best: Hypothesis, search: Search) -> list[Hypothesis]:

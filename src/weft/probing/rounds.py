@@ -36,6 +36,11 @@ class Round:
                 found[to] = source
         return tuple(found)
 
+    @property
+    def streams(self) -> int:
+        """How many there are."""
+        return sum(rank != NOBODY for rank in self.destinations)
+
 
 def pairing_rounds(workers: int) -> list[Round]:
     """Rounds of disjoint pairs, both of which send, so that every pair meets once: the circle method, in N - 1 rounds.
