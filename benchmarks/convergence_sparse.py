@@ -4,10 +4,8 @@
     python -m benchmarks.convergence_sparse --publish                     the table of all runs so far
 
 Methods: dense; spardl with global, partial and local residuals, with a warm-up, and with momentum correction besides; the three
-kinds of residuals at a density of 0.1% too ("thin"), where more is left over; and what DDP's users can switch on, fp16 (rounded
-when sent, added up in float32) and PowerSGD of rank 2 and 4 with error feedback. All workers
-hold the same model, so one is enough: their gradients are computed one after the other, and reduced in memory by the same code as
-on a network.
+kinds of residuals at a density of 0.1% too ("thin"), and by plain SGD as the paper trains ("plain"); and what DDP's users can
+switch on, fp16 (rounded when sent, added up in float32) and PowerSGD of rank 2 and 4 with error feedback.
 """
 
 from __future__ import annotations
@@ -18,75 +16,34 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from benchmarks.publishing import RESULTS, publish
 from weft.files import write_atomically
-from weft.sparse import Compression, ErrorFeedback, converse
-from weft.training import config_of
-from weft.training.batches import Batches
-from weft.training.joining import Place
-from weft.training.judging import judged
-from weft.training.preparation import prepared
-from weft.training.rates import learning_rate, optimizer_of, set_rate
-from weft.training.sampler import Sampler
+from weft.reproductions.spardl_training import DENSITY, EPOCHS, PLAIN, WORKERS, dense_mean, sparse_mean, trained
+from weft.sparse import Compression
 
-WORKERS, DENSITY, THIN, EPOCHS = 8, 0.01, 0.001, 4
+if TYPE_CHECKING:
+    from weft.reproductions.spardl_training import Reduce, Rows
+
+THIN = 0.001
 WARM_UP = 468
 """calls in which the density falls to what is asked for: the first epoch"""
-SEEDS = (0, 1, 2)
 RUNS = RESULTS / "sparse-convergence"
-CONFIG = """
-[model]
-name = "cnn"
-width = 8
-hidden = 64
-[data]
-name = "fashion-mnist"
-folder = "{folder}"
-[training]
-epochs = {epochs}
-batch = 16
-seed = {seed}
-device = "cpu"
-[optimizer]
-learning_rate = 0.05
-momentum = {momentum}
-"""
-Rows = list[torch.Tensor]
-"""every worker's gradient, flat"""
+MOMENTUM = "learning_rate = 0.05\nmomentum = 0.9"
+CORRECTED = "learning_rate = 0.05\nmomentum = 0.0"
+"""corrected momentum takes the place of the optimizer's"""
 
 
-class Dense:
-    """The mean, and nothing is kept."""
-
-    def __call__(self, rows: Rows) -> torch.Tensor:
-        return torch.stack(rows).mean(0)
-
-
-class HalfPrecision(Dense):
+def half_mean(rows: Rows) -> torch.Tensor:
     """Every message rounded, sums in float32."""
-
-    def __call__(self, rows: Rows) -> torch.Tensor:
-        return torch.stack([row.div(WORKERS).half().float() for row in rows]).sum(0).half().float()
+    return torch.stack([row.div(WORKERS).half().float() for row in rows]).sum(0).half().float()
 
 
-class Sparse(Dense):
-    """By error feedback."""
-
-    def __init__(self, compression: Compression) -> None:
-        self._feedbacks = [ErrorFeedback(compression, rank, WORKERS) for rank in range(WORKERS)]
-
-    def __call__(self, rows: Rows) -> torch.Tensor:
-        talk = converse([f.part(row.numpy()) for f, row in zip(self._feedbacks, rows, strict=True)])
-        return torch.from_numpy(talk.results[0].dense(len(rows[0])))
-
-
-class PowerSgd(Dense):
+class PowerSgd:
     """Vogels et al. 2019: matrices by their rank, with what is left over; vectors as they are."""
 
     def __init__(self, shapes: Sequence[torch.Size], rank: int) -> None:
@@ -112,38 +69,28 @@ class PowerSgd(Dense):
         return result
 
 
-METHODS: dict[str, Callable[[list[torch.Size]], Dense]] = {
-    "dense": lambda _: Dense(),
-    "spardl": lambda _: Sparse(Compression("spardl", DENSITY)),
-    "spardl-warm": lambda _: Sparse(Compression("spardl", DENSITY, warmup=WARM_UP)),
-    "spardl-corrected": lambda _: Sparse(Compression("spardl", DENSITY, warmup=WARM_UP, momentum=0.9)),
-    "spardl-partial": lambda _: Sparse(Compression("spardl", DENSITY, residuals="partial")),
-    "spardl-local": lambda _: Sparse(Compression("spardl", DENSITY, residuals="local")),
-    "thin": lambda _: Sparse(Compression("spardl", THIN)),
-    "thin-partial": lambda _: Sparse(Compression("spardl", THIN, residuals="partial")),
-    "thin-local": lambda _: Sparse(Compression("spardl", THIN, residuals="local")),
-    "fp16": lambda _: HalfPrecision(),
-    "powersgd-2": lambda shapes: PowerSgd(shapes, 2),
-    "powersgd-4": lambda shapes: PowerSgd(shapes, 4),
+def sparse(density: float = DENSITY, **options: Any) -> Reduce:
+    return sparse_mean(Compression("spardl", density, **options))
+
+
+METHODS: dict[str, tuple[str, Callable[[Sequence[torch.Size]], Reduce]]] = {
+    "dense": (MOMENTUM, lambda _: dense_mean),
+    "spardl": (MOMENTUM, lambda _: sparse()),
+    "spardl-warm": (MOMENTUM, lambda _: sparse(warmup=WARM_UP)),
+    "spardl-corrected": (CORRECTED, lambda _: sparse(warmup=WARM_UP, momentum=0.9)),
+    "spardl-partial": (MOMENTUM, lambda _: sparse(residuals="partial")),
+    "spardl-local": (MOMENTUM, lambda _: sparse(residuals="local")),
+    "thin": (MOMENTUM, lambda _: sparse(THIN)),
+    "thin-partial": (MOMENTUM, lambda _: sparse(THIN, residuals="partial")),
+    "thin-local": (MOMENTUM, lambda _: sparse(THIN, residuals="local")),
+    "plain-dense": (PLAIN, lambda _: dense_mean),
+    "plain-global": (PLAIN, lambda _: sparse()),
+    "plain-partial": (PLAIN, lambda _: sparse(residuals="partial")),
+    "plain-local": (PLAIN, lambda _: sparse(residuals="local")),
+    "fp16": (MOMENTUM, lambda _: half_mean),
+    "powersgd-2": (MOMENTUM, lambda shapes: PowerSgd(shapes, 2)),
+    "powersgd-4": (MOMENTUM, lambda shapes: PowerSgd(shapes, 4)),
 }
-
-
-def gradients(model: nn.Module, batches: Batches, step: int) -> tuple[Rows, float]:
-    """Of every worker, and the mean loss."""
-    rows, losses = [], []
-    for worker in range(WORKERS):
-        model.zero_grad()
-        losses.append(batches.backward(model, step, worker))
-        rows.append(torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None]))
-    return rows, fmean(losses)
-
-
-@torch.no_grad()
-def give(model: nn.Module, flat: torch.Tensor) -> None:
-    at = 0
-    for parameter in model.parameters():
-        parameter.grad = flat[at : at + parameter.numel()].view_as(parameter).clone()
-        at += parameter.numel()
 
 
 def run(method: str, seed: int, folder: Path, epochs: int) -> None:
@@ -153,29 +100,12 @@ def run(method: str, seed: int, folder: Path, epochs: int) -> None:
         print(f"{path.name} is there already")
         return
     torch.set_num_threads(1)  # batches are small
-    momentum = 0.0 if method == "spardl-corrected" else 0.9  # corrected momentum takes the place of the optimizer's
-    text = CONFIG.format(folder=folder.absolute(), seed=seed, epochs=epochs, momentum=momentum)
-    config = config_of(text, Path("study.toml"))
-    place = Place(0, WORKERS, torch.device("cpu"))
-    data, model = prepared(config, place)
-    batches = Batches(
-        data, Sampler(len(data.train), config.training.batch, WORKERS, seed), config.training, place.device
-    )
-    optimizer = optimizer_of(config.optimizer, model.parameters())
-    reduce = METHODS[method]([p.shape for p in model.parameters()])
     found: dict[str, Any] = {"method": method, "seed": seed, "accuracy": [], "loss": [], "epochs": epochs}
-    for epoch in range(epochs):
-        begun, losses = time.monotonic(), []
-        model.train()
-        for step in range(epoch * batches.sampler.epoch_steps, (epoch + 1) * batches.sampler.epoch_steps):
-            set_rate(optimizer, learning_rate(config.optimizer, batches.share(step, epochs), step))
-            rows, loss = gradients(model, batches, step)
-            give(model, reduce(rows))
-            optimizer.step()
-            losses.append(loss)
-        found["accuracy"].append(round(100 * judged(model, data, place.device)[1], 2))
-        found["loss"].append(round(fmean(losses), 5))
-        print(method, seed, found["accuracy"], f"{time.monotonic() - begun:.0f} s an epoch", flush=True)
+    begun = time.monotonic()
+    for accuracy, loss in trained(folder, *METHODS[method], seed, epochs):
+        found["accuracy"].append(accuracy)
+        found["loss"].append(loss)
+        print(method, seed, found["accuracy"], f"{time.monotonic() - begun:.0f} s", flush=True)
     RUNS.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(found) + "\n")
 
@@ -189,7 +119,8 @@ def table(epochs: int) -> None:
         if last:
             means[method] = {"mean": round(fmean(last), 2), "std": round(float(np.std(last)), 2), "seeds": len(last)}
     apart = {
-        name: round(found["mean"] - means["dense"]["mean"], 2) for name, found in means.items() if "dense" in means
+        name: round(found["mean"] - means["plain-dense" if name.startswith("plain") else "dense"]["mean"], 2)
+        for name, found in means.items()
     }
     print(json.dumps({"accuracy": means, "points_from_dense": apart}, indent=2))
     publish(
