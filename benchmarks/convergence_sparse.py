@@ -16,18 +16,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.publishing import RESULTS, publish
 from weft.files import write_atomically
-from weft.reproductions.spardl_training import DENSITY, EPOCHS, PLAIN, WORKERS, dense_mean, sparse_mean, trained
+from weft.reproductions.spardl_training import DENSITY, EPOCHS, PLAIN, WORKERS, training_of
 from weft.sparse import Compression
-
-if TYPE_CHECKING:
-    from weft.reproductions.spardl_training import Reduce, Rows
+from weft.training.one_model import Reduce, Rows, dense_mean, sparse_mean, trained
 
 THIN = 0.001
 WARM_UP = 468
@@ -70,7 +68,7 @@ class PowerSgd:
 
 
 def sparse(density: float = DENSITY, **options: Any) -> Reduce:
-    return sparse_mean(Compression("spardl", density, **options))
+    return sparse_mean(Compression("spardl", density, **options), WORKERS)
 
 
 METHODS: dict[str, tuple[str, Callable[[Sequence[torch.Size]], Reduce]]] = {
@@ -102,7 +100,8 @@ def run(method: str, seed: int, folder: Path, epochs: int) -> None:
     torch.set_num_threads(1)  # batches are small
     found: dict[str, Any] = {"method": method, "seed": seed, "accuracy": [], "loss": [], "epochs": epochs}
     begun = time.monotonic()
-    for accuracy, loss in trained(folder, *METHODS[method], seed, epochs):
+    optimizer, reduce = METHODS[method]
+    for accuracy, loss in trained(training_of(folder, optimizer, seed, epochs), WORKERS, reduce):
         found["accuracy"].append(accuracy)
         found["loss"].append(loss)
         print(method, seed, found["accuracy"], f"{time.monotonic() - begun:.0f} s", flush=True)

@@ -26,7 +26,8 @@ from weft.collectives import COLLECTIVES
 from weft.files import write_atomically
 from weft.groups import GroupTimes, divide_and_shuffle, racks_of
 from weft.reproductions.ds_sync import SCENARIOS
-from weft.reproductions.ds_sync_training import curve, folder_of_data
+from weft.reproductions.ds_sync_training import curve
+from weft.reproductions.fashion import folder_of_data
 from weft.simulation import Background, Conditions, simulate
 
 METHODS = {

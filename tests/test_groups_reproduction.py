@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from weft.cli import main
 from weft.reproductions import ds_sync, ds_sync_training
 from weft.reproductions.ds_sync import METHODS, SCENARIOS, Row, paper_speedups
 from weft.reproductions.ds_sync_training import Curve, convergence, curve, target_of
-from weft.training.data.idx import FILES
 
 
 @pytest.fixture(scope="module")
@@ -86,19 +83,6 @@ def test_half_of_a_link_is_taken_both_in_conditions_and_in_the_network_for_plans
     assert SCENARIOS["static"].halved == SCENARIOS["static"].network
 
 
-@pytest.fixture
-def fashion(tmp_path: Path) -> Path:
-    """As many files as Fashion-MNIST has, small ones: bright images are one class, dark ones the other."""
-    draw = np.random.default_rng(0)
-    for number, count in enumerate((600, 600, 60, 60)):
-        labels = (np.arange(count) % 2).astype(np.uint8)
-        images = np.clip(draw.integers(0, 120, (count, 28, 28)) + 120 * labels[:, None, None], 0, 255).astype(np.uint8)
-        array = labels if number % 2 else images
-        head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-        (tmp_path / FILES[number]).write_bytes(head + array.tobytes())
-    return tmp_path
-
-
 def test_the_time_of_a_curve_is_that_of_the_papers_model_on_the_scenarios_network(fashion: Path) -> None:
     found = curve(fashion, "ds-sync", "static", 0, 2)
     assert found.steps == (4,)
@@ -147,7 +131,7 @@ def test_training_without_data_or_for_another_paper_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ds_sync, "rows", lambda progress: [])
-    monkeypatch.setattr(ds_sync_training, "folder_of_data", lambda: None)
+    monkeypatch.setattr("weft.reproductions.fashion.folder_of_data", lambda: None)
     assert main(["reproduce", "ds-sync", "--train"]) == 2
     assert "--train needs Fashion-MNIST" in capsys.readouterr().err
     assert main(["reproduce", "ds-sync", "--train", "--seeds", "0"]) == 2

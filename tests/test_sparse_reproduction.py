@@ -11,6 +11,9 @@ import pytest
 from weft.cli import main
 from weft.reproductions import spardl
 from weft.reproductions.spardl_findings import spardl_findings, spardl_run
+from weft.reproductions.spardl_training import PLAIN, Training, accuracies, training_of
+from weft.sparse import Compression
+from weft.training.one_model import dense_mean, sparse_mean, trained
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +68,35 @@ def test_what_is_told_has_the_papers_words_and_our_numbers(monkeypatch: pytest.M
     assert any("1.2 to 3.7" in row for row in found.numbers.rows)
     assert all(len(row) == len(table.head) for table in (*found.tables, found.numbers) for row in table.rows)
     assert "Figure 8" in found.reasons[-1]
+    assert "--train" in found.reasons[-1]
+
+
+def test_figure_8_is_trained_if_somebody_wants_it(
+    fashion: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spardl, "TABLE_1_WORKERS", range(2, 4))
+    page = tmp_path / "page.html"
+    words = ["reproduce", "spardl", "--train", "--seeds", "2", "--data", str(fashion), "-o", str(page)]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "Figure 8: residuals, the best first" in said
+    assert "Figure 8: accuracy in percent after every epoch" in said
+    assert page.read_text().count("<svg") == 4
+
+
+def test_accuracies_are_means_over_seeds() -> None:
+    runs = [Training("a", 0, (50.0, 80.0), (1.0, 0.5)), Training("b", 0, (1.0, 2.0), (1.0, 1.0))]
+    runs.append(Training("a", 1, (60.0, 90.0), (1.0, 0.5)))
+    one, other = accuracies(runs)
+    assert (one.method, one.by_epoch, one.seeds) == ("a", (55.0, 85.0), 2)
+    assert one.deviation == pytest.approx(50**0.5)
+    assert (other.by_epoch, other.deviation) == ((1.0, 2.0), 0.0)
+
+
+def test_dense_training_is_that_of_all_batches_together(fashion: Path) -> None:
+    """Eight workers' mean gradients, whoever computes them; with everything kept, a sparse method gives the same."""
+    config = training_of(fashion, PLAIN, 0, 2)
+    whole = list(trained(config, 8, lambda _: dense_mean))
+    kept = list(trained(config, 8, lambda _: sparse_mean(Compression("spardl", 1.0), 8)))
+    assert whole[-1][1] < whole[0][1], "it learns"
+    assert [loss for _, loss in kept] == pytest.approx([loss for _, loss in whole], rel=1e-3)

@@ -4,7 +4,7 @@ weft reproduce rat                Figures 4 and 5 of RAT (Wan et al. 2020)
 weft reproduce packing            Figures 4 to 7 of near-optimal tree packing (Zhang, Wu and Li 2021); takes some minutes
 weft reproduce asc                Tables III to V and Figure 6 of ASC-WFBP (Shi, Chu and Li 2021)
 weft reproduce ds-sync            Tables III to V of DS-Sync (Wang et al. 2023); with --train also accuracies, in an hour or more
-weft reproduce spardl             Tables 1 and 3 and Figures 6 and 7 of SparDL (Zhao et al. 2024); takes some minutes
+weft reproduce spardl             Tables 1 and 3 and Figures 6 and 7 of SparDL (Zhao et al. 2024); with --train Figure 8, too
 weft reproduce rat -o rat.html    the same as a page with pictures
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.cli.arguments import add_json
 from weft.cli.output import note_first_run, print_json, print_line, print_table, progress
@@ -33,9 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write a page (.html) or the pictures alone (.svg, .png)"
     )
-    group = parser.add_argument_group("ds-sync")
+    group = parser.add_argument_group("ds-sync and spardl")
     group.add_argument("--train", action="store_true", help="train, too, on Fashion-MNIST")
-    group.add_argument("--seeds", metavar="N", type=int, default=5, help="so many trainings of every kind (default 5)")
+    group.add_argument("--seeds", metavar="N", type=int, help="so many trainings of every kind (default 5; spardl 3)")
     group.add_argument(
         "--data", metavar="FOLDER", help="Fashion-MNIST's files, if Debian's package has not put them in place"
     )
@@ -48,10 +48,10 @@ def run(args: argparse.Namespace) -> None:
     output = Path(args.output) if args.output else None
     if output is not None and output.suffix.lower() not in ENDINGS:
         raise InputError(f"cannot draw {output}: the ending {output.suffix!r} is unknown; use {', '.join(ENDINGS)}")
-    if args.train and args.name != "ds-sync":
+    if args.train and args.name not in TRAINED:
         raise InputError(f"there is nothing to train for {args.name}: leave --train out")
     note_first_run()
-    findings, pictures = _ds_sync(args) if args.name == "ds-sync" else REPRODUCTIONS[args.name]()
+    findings, pictures = REPRODUCTIONS[args.name](_training(args))
     if output is not None:
         from weft.report.findings_page import save_findings
 
@@ -73,7 +73,15 @@ def _print(table: Table) -> None:
     print_table([table.head, *table.rows], right=[i for i in range(len(table.head)) if i not in table.texts])
 
 
-def _rat() -> tuple[Findings, Drawn]:
+def _training(args: argparse.Namespace) -> dict[str, Any]:
+    """What was said about training, for those that train."""
+    if args.name not in TRAINED:
+        return {}
+    seeds = {} if args.seeds is None else {"seeds": args.seeds}
+    return {"train": args.train, "folder": args.data and Path(args.data), **seeds}
+
+
+def _rat(_: dict[str, Any]) -> tuple[Findings, Drawn]:
     from weft.reproductions import rat
     from weft.reproductions.rat_findings import rat_findings
 
@@ -90,7 +98,7 @@ def _rat() -> tuple[Findings, Drawn]:
     return rat_findings(oversubscribed, paused), pictures
 
 
-def _packing() -> tuple[Findings, Drawn]:
+def _packing(_: dict[str, Any]) -> tuple[Findings, Drawn]:
     from weft.reproductions.packing_findings import packing_findings, packing_run
 
     found = packing_run(progress)
@@ -103,7 +111,7 @@ def _packing() -> tuple[Findings, Drawn]:
     return packing_findings(found), pictures
 
 
-def _asc() -> tuple[Findings, Drawn]:
+def _asc(_: dict[str, Any]) -> tuple[Findings, Drawn]:
     from weft.reproductions.asc_findings import asc_findings, asc_run
 
     found = asc_run(progress)
@@ -116,13 +124,10 @@ def _asc() -> tuple[Findings, Drawn]:
     return asc_findings(found), pictures
 
 
-def _ds_sync(args: argparse.Namespace | None = None) -> tuple[Findings, Drawn]:
+def _ds_sync(training: dict[str, Any]) -> tuple[Findings, Drawn]:
     from weft.reproductions.ds_sync_findings import ds_sync_findings, ds_sync_run
 
-    options = (
-        {} if args is None else {"train": args.train, "seeds": args.seeds, "folder": args.data and Path(args.data)}
-    )
-    found = ds_sync_run(progress, **options)
+    found = ds_sync_run(progress, **training)
 
     def pictures() -> list[Picture]:
         from weft.report.ds_sync_page import ds_sync_pictures
@@ -132,10 +137,10 @@ def _ds_sync(args: argparse.Namespace | None = None) -> tuple[Findings, Drawn]:
     return ds_sync_findings(found), pictures
 
 
-def _spardl() -> tuple[Findings, Drawn]:
+def _spardl(training: dict[str, Any]) -> tuple[Findings, Drawn]:
     from weft.reproductions.spardl_findings import spardl_findings, spardl_run
 
-    found = spardl_run(progress)
+    found = spardl_run(progress, **training)
 
     def pictures() -> list[Picture]:
         from weft.report.spardl_page import spardl_pictures
@@ -145,10 +150,11 @@ def _spardl() -> tuple[Findings, Drawn]:
     return spardl_findings(found), pictures
 
 
-REPRODUCTIONS: dict[str, Callable[[], tuple[Findings, Drawn]]] = {
+REPRODUCTIONS: dict[str, Callable[[dict[str, Any]], tuple[Findings, Drawn]]] = {
     "rat": _rat,
     "packing": _packing,
     "asc": _asc,
     "ds-sync": _ds_sync,
     "spardl": _spardl,
 }
+TRAINED = ("ds-sync", "spardl")

@@ -1,4 +1,4 @@
-"""Table 3 and Figures 6 and 7 of the SparDL paper as pictures."""
+"""Table 3 and Figures 6 to 8 of the SparDL paper as pictures."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from matplotlib.figure import Figure, SubFigure
 from weft.report.findings_page import Picture
 from weft.reproductions.spardl import MODELS, Timing
 from weft.reproductions.spardl_findings import Run
+from weft.reproductions.spardl_training import Accuracy, accuracies
 
 COLOURS = {
     "dense": "#9aa7b4", "TopkDSA": "#8c6d31", "TopkA": "#3b6fb6", "gTopk": "#7a4fa3", "Ok-Topk": "#2f8f83", "SparDL": "#c8443c",
     "TopkA, Bruck": "#3b6fb6", "Ok-Topk, Bruck": "#2f8f83",
 }  # fmt: skip
+METHOD_COLOURS = COLOURS | {
+    "SparDL-gres": "#c8443c", "SparDL-pres": "#d9822b", "SparDL-lres": "#7a4fa3", "SparDL, 2 teams": "#e59a95",
+}  # fmt: skip
 
 
 def spardl_pictures(run: Run) -> list[Picture]:
-    """All three."""
+    """All three, and Figure 8 if it was trained."""
 
     def models(figure: Figure | SubFigure) -> None:
         _draw_models(list(figure.subplots(1, len(MODELS))), run.models)
@@ -27,6 +31,14 @@ def spardl_pictures(run: Run) -> list[Picture]:
     def teams(figure: Figure | SubFigure) -> None:
         _draw_teams(list(figure.subplots(1, 2)), run.teams)
 
+    found = accuracies(run.trainings)
+
+    def residuals(figure: Figure | SubFigure) -> None:
+        _draw_accuracies(figure.subplots(), found)
+
+    trained = [
+        Picture("Figure 8: accuracy by epoch", "A CNN on Fashion-MNIST, eight workers, density 1%.", 3.8, residuals)
+    ]
     return [
         Picture("Table 3: communication on six workers", "Dense is left out: it is far above.", 3.4, models),
         Picture(
@@ -36,6 +48,7 @@ def spardl_pictures(run: Run) -> list[Picture]:
             workers,
         ),
         Picture("Figure 7: SparDL in teams, six workers", "", 3.4, teams),
+        *(trained if found else []),
     ]
 
 
@@ -68,3 +81,14 @@ def _draw_teams(panels: list[Axes], timings: list[Timing]) -> None:
         )
         axes.set_title(model)
     panels[0].set_ylabel("milliseconds")
+
+
+def _draw_accuracies(axes: Axes, found: list[Accuracy]) -> None:
+    for one in found:
+        epochs = range(1, len(one.by_epoch) + 1)
+        style = "--" if one.method == "dense" else "-"
+        axes.plot(epochs, one.by_epoch, style, marker="o", color=METHOD_COLOURS.get(one.method), label=one.method)
+    axes.set_xticks(range(1, len(found[0].by_epoch) + 1))
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("accuracy, percent")
+    axes.legend(fontsize=8)

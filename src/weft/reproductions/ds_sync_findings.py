@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError
 from weft.groups import divide_and_shuffle, pattern_table
 from weft.reproductions import ds_sync, ds_sync_training
 from weft.reproductions.ds_sync import ITERATIONS, LABELS, METHODS, SCENARIOS, Row, paper_speedups
 from weft.reproductions.ds_sync_reasons import ds_sync_reasons
 from weft.reproductions.ds_sync_training import Convergence, Curve, convergence, target_of
+from weft.reproductions.fashion import checked_folder
 from weft.reproductions.findings import Findings, Steps, Table
 
 STRATEGY = {"ar": "bsp", "gossip": "gossip", "asp": "asp", "ds-sync": "ds-sync"}
@@ -32,13 +32,7 @@ def ds_sync_run(steps: Steps, train: bool = False, seeds: int = 5, folder: Path 
         rows = ds_sync.rows(progress)
     if not train:
         return Run(rows, [])
-    if seeds < 1:
-        raise InputError(f"{seeds} seeds are not possible: it must be at least 1")
-    where = folder or ds_sync_training.folder_of_data()
-    if where is None:
-        raise InputError(
-            "--train needs Fashion-MNIST: install Debian's package dataset-fashion-mnist, or name a folder with its files"
-        )
+    where = checked_folder(folder, seeds)
     with steps("training") as progress:
         return Run(rows, ds_sync_training.curves(where, range(seeds), progress=progress))
 

@@ -78,14 +78,6 @@ class Curve:
         return next((i for i, accuracy in enumerate(self.accuracies(ensemble)) if accuracy >= target), None)
 
 
-def folder_of_data() -> Path | None:
-    """Where Fashion-MNIST is, if it is on this machine."""
-    from weft.training.options import FASHION_MNIST_FOLDER
-
-    folder = Path(FASHION_MNIST_FOLDER)
-    return folder if folder.is_dir() else None
-
-
 def curves(
     folder: Path,
     seeds: Sequence[int],

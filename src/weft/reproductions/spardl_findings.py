@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from weft.reproductions import spardl
+from weft.reproductions.fashion import checked_folder
 from weft.reproductions.findings import Findings, Steps, Table
 from weft.reproductions.spardl import MESSAGES, MODELS, RIVALS, Count, Timing
 from weft.reproductions.spardl_reasons import spardl_reasons
+from weft.reproductions.spardl_training import Accuracy, Training, accuracies, figure_8
 from weft.units import format_seconds
 
 PAPER_RANGE = (1.2, 3.7)
@@ -23,6 +26,8 @@ class Run:
     models: list[Timing]
     workers: list[Timing]
     teams: list[Timing]
+    trainings: list[Training] = field(default_factory=list)
+    """only if somebody wanted them"""
 
     def timing(self, model: str, label: str) -> Timing:
         """Of a model on six workers."""
@@ -34,8 +39,9 @@ class Run:
         return min(seconds for label, seconds in those.items() if label not in ("SparDL", *but)) / those["SparDL"]
 
 
-def spardl_run(steps: Steps) -> Run:
-    """The tables, counted and simulated."""
+def spardl_run(steps: Steps, train: bool = False, seeds: int = 3, folder: Path | None = None) -> Run:
+    """The tables, counted and simulated, and training if it is wanted."""
+    where = checked_folder(folder, seeds) if train else None
     with steps("Table 1") as progress:
         counts = spardl.counts(progress)
     with steps("Figure 7") as progress:
@@ -44,14 +50,21 @@ def spardl_run(steps: Steps) -> Run:
         models = spardl.by_model(progress)
     with steps("Figure 6") as progress:
         workers = spardl.by_workers(progress)
-    return Run(counts, models, workers, teams)
+    if where is None:
+        return Run(counts, models, workers, teams)
+    with steps("Figure 8") as progress:
+        return Run(counts, models, workers, teams, figure_8(where, range(seeds), progress=progress))
 
 
 def spardl_findings(run: Run) -> Findings:
-    """Table 1, Table 3, Figures 6 and 7, each with what the paper says beside ours."""
-    reasons = tuple(spardl_reasons(run.counts, run.models, run.workers, run.teams))
-    tables = (_table_1(run.counts), _table_3(run), _small(run), _figure_6(run), _figure_7(run.teams))
-    return Findings("SparDL, Section 4, made again", _numbers(run), tables, reasons, _document(run, reasons))
+    """Table 1, Table 3, Figures 6 to 8, each with what the paper says beside ours."""
+    found = accuracies(run.trainings)
+    reasons = tuple(spardl_reasons(run.counts, run.models, run.workers, run.teams, found))
+    tables = [_table_1(run.counts), _table_3(run), _small(run), _figure_6(run), _figure_7(run.teams)]
+    tables += [_figure_8(found)] if found else []
+    return Findings(
+        "SparDL, Section 4, made again", _numbers(run, found), tuple(tables), reasons, _document(run, reasons)
+    )
 
 
 def _table_1(counts: list[Count]) -> Table:
@@ -135,7 +148,22 @@ def _figure_7(teams: list[Timing]) -> Table:
     )
 
 
-def _numbers(run: Run) -> Table:
+def _figure_8(found: list[Accuracy]) -> Table:
+    epochs = range(1, len(found[0].by_epoch) + 1)
+    return Table(
+        f"Figure 8: accuracy in percent after every epoch (CIFAR-10; ours: a CNN on Fashion-MNIST, {found[0].seeds} seeds)",
+        ("method", *(f"epoch {epoch}" for epoch in epochs), "±"),
+        tuple((one.method, *(f"{value:.2f}" for value in one.by_epoch), f"{one.deviation:.2f}") for one in found),
+    )
+
+
+def _order(found: list[Accuracy]) -> tuple[str, str, str, str]:
+    last = {one.method.removeprefix("SparDL-"): one.by_epoch[-1] for one in found if one.method.endswith("res")}
+    ours = ", ".join(f"{name} {last[name]:.2f}" for name in sorted(last, key=lambda name: -last[name]))
+    return "Figure 8: residuals, the best first", "gres", ours, "percent, after the last epoch"
+
+
+def _numbers(run: Run, found: list[Accuracy]) -> Table:
     own = [count for count in run.counts if count.method.startswith("spardl")]
     ratios = [t.seconds / run.timing(t.model, "SparDL").seconds for t in run.models if t.label in RIVALS]
     plain = ("TopkA, Bruck", "Ok-Topk, Bruck")
@@ -158,6 +186,7 @@ def _numbers(run: Run) -> Table:
          f"{two['2 teams, R-SAG'] / two['1 team']:.2f}", "VGG-16"),
         ("... three teams, B-SAG", "faster", f"{two['3 teams, B-SAG'] / two['1 team']:.2f}", "VGG-16"),
     ]  # fmt: skip
+    rows += [_order(found)] if found else []
     return Table("What the paper says beside ours", ("", "paper", "ours", "how"), tuple(rows), texts=(0, 1, 3))
 
 
@@ -173,6 +202,7 @@ def _document(run: Run, reasons: tuple[str, ...]) -> dict[str, Any]:
         "table_3": [_timed(timing) for timing in run.models],
         "figure_6": [_timed(timing) for timing in run.workers],
         "figure_7": [_timed(timing) for timing in run.teams],
+        "figure_8": [asdict(training) for training in run.trainings],
         "explanation": list(reasons),
     }  # fmt: skip
 
