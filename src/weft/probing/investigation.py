@@ -32,7 +32,7 @@ class Investigation:
 
 def most_rounds(workers: int) -> int:
     """How many rounds a probe has at most: O(N)."""
-    return len(pairing_rounds(workers)) + 2 * workers + 4 + 4 * BATCH
+    return len(pairing_rounds(workers)) + 4 * workers + 4 + 4 * BATCH
 
 
 def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambda: False) -> Investigation:
