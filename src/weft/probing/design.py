@@ -92,21 +92,26 @@ def shuffled_round(workers: int, random: np.random.Generator, streams: int) -> R
     return Round(tuple(to))
 
 
-def calm_of(best: Hypothesis, measured: Measured) -> Calm:
-    """As it was in rounds of about as many streams. Machines that many workers share are too slow for all of them at once."""
-    counts, parts = [], []
+def undisturbed(best: Hypothesis, measured: Measured) -> Floats:
+    """By round, which part of the links that held streams back carried what was expected."""
+    parts = []
     for to, rates in zip(measured.destinations, measured.rates, strict=True):
         expected, limits = best.expected(to)
         links = np.unique(limits[limits >= 0])
         ratios = [rates[limits == link].sum() / expected[limits == link].sum() for link in links]
-        counts.append(float((to >= 0).sum()))
         parts.append(float(np.mean(np.abs(np.array(ratios) - 1) < NEAR)))
-    streams, undisturbed = np.array(counts), np.array(parts)
+    return np.array(parts)
+
+
+def calm_of(best: Hypothesis, measured: Measured) -> Calm:
+    """As it was in rounds of about as many streams. Machines that many workers share are too slow for all of them at once."""
+    parts = undisturbed(best, measured)
+    streams = (measured.destinations >= 0).sum(axis=1)
     reach = max(1.0, measured.workers / 6)
 
     def calm(count: int) -> float:
         weights = np.exp(-np.abs(streams - count) / reach)
-        return float((1 + weights @ undisturbed) / (1 + weights.sum()))
+        return float((1 + weights @ parts) / (1 + weights.sum()))
 
     return calm
 

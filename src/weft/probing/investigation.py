@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.probing.design import calm_of, crossing_round, inside_round, sparse_rounds, telling_round
+from weft.probing.design import calm_of, crossing_round, inside_round, sparse_rounds, telling_round, undisturbed
 from weft.probing.doubts import doubts
 from weft.probing.hypotheses import Hypothesis
 from weft.probing.rounds import Measured, Round, pairing_rounds
@@ -19,6 +19,8 @@ Measure = Callable[[Round], Sequence[float]]
 BATCH = 3
 CLEAR = 10.0
 """How much likelier (natural logarithms) than any other the best hypothesis is when the search ends."""
+AGREED, LONGER, DISTURBED = 2, 5, 0.6
+"""So many batches in a row must have led to the same racks; to more, if a smaller part of links than this was undisturbed."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,12 @@ def investigate(measure: Measure, workers: int, over: Callable[[], bool] = lambd
             calm = calm_of(best, Measured.of(done, rates))
             carry_out([telling_round(best, rivals, calm, random) for _ in range(BATCH)])
         first = False
-        found, search = likeliest(Measured.of(done, rates), [best, *rivals])
+        measured = Measured.of(done, rates)
+        found, search = likeliest(measured, [best, *rivals])
         agreed = agreed + 1 if found.regions == best.regions else 0
         best = found
-        if agreed >= 2 and _margin(best, search) >= CLEAR:
+        needed = AGREED if undisturbed(best, measured).mean() > DISTURBED else LONGER
+        if agreed >= needed and _margin(best, search) >= CLEAR:
             break
     return Investigation(Measured.of(done, rates), best, len(pairing), _margin(best, search))
 
