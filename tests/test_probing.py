@@ -16,6 +16,7 @@ from probe_bed import Bed
 from weft import Network
 from weft.network import Link, both_ways
 from weft.probing import NOBODY, Findings, Round, findings_of, investigate, most_rounds, pairing_rounds
+from weft.probing.design import calm_of
 from weft.probing.sharing import fair_rates
 
 REAL = {"noise": 0.05, "unfair": 0.3, "glitches": 0.04}
@@ -188,6 +189,37 @@ def test_rates_without_any_sense_end_within_the_rounds_allowed() -> None:
         found = findings_of(investigation, np.full((workers, workers), 1e-4), [f"w{k}" for k in range(workers)])
         assert sorted(rank for region in found.regions for rank in region) == list(range(workers))
         assert found.fit_error > 0.15, "what cannot be explained must show"
+
+
+def busy_bed(network: Network, streams: int) -> tuple[Bed, list[tuple[int, list[float]]]]:
+    """A machine that is too slow for more than so many streams at once: then all get what they should by any factor up to 1."""
+    bed, seen = Bed(network, 1, noise=0.01, unfair=0.2, glitches=0.0), []
+    random, measure = np.random.default_rng(2), bed.measure
+
+    def busy(one: Round) -> list[float]:
+        rates = measure(one)
+        if one.streams > streams:
+            rates = [rate * float(random.uniform(0.3, 1.0)) for rate in rates]
+        seen.append((one.streams, rates))
+        return rates
+
+    bed.measure = busy  # type: ignore[method-assign]
+    return bed, seen
+
+
+def test_a_machine_that_is_too_slow_for_many_streams_is_given_few() -> None:
+    network = racks_of(
+        [5, 4, 2], [1062 * MBIT, 812 * MBIT, 500 * MBIT], {1: 250 * MBIT, 6: 250 * MBIT}, list(range(11)), 1e9 / 8
+    )
+    bed, seen = busy_bed(network, 5)
+    found = investigate(bed.measure, 11)
+    assert {frozenset(region) for region in found.best.regions} == true_regions(network)
+    later = [streams for streams, _ in seen[found.pairing_rounds + 4 + 3 :]]
+    assert np.mean(later) <= 6, later
+    calm, busy = Bed(network, 1, noise=0.01, unfair=0.2, glitches=0.0), found.measured
+    assert calm_of(found.best, busy)(3) > 2 * calm_of(found.best, busy)(11)
+    rested = investigate(calm.measure, 11)
+    assert calm_of(rested.best, rested.measured)(11) > 0.7
 
 
 def test_streams_of_which_nothing_came_do_not_break_the_inference() -> None:
