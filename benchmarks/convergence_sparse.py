@@ -117,10 +117,11 @@ def table(epochs: int) -> None:
         last = [one["accuracy"][-1] for one in done if one["method"] == method]
         if last:
             means[method] = {"mean": round(fmean(last), 2), "std": round(float(np.std(last)), 2), "seeds": len(last)}
-    apart = {
-        name: round(found["mean"] - means["plain-dense" if name.startswith("plain") else "dense"]["mean"], 2)
-        for name, found in means.items()
-    }
+    apart = {}
+    for name, found in means.items():
+        base = means.get("plain-dense" if name.startswith("plain") else "dense")
+        if base is not None:
+            apart[name] = round(found["mean"] - base["mean"], 2)
     print(json.dumps({"accuracy": means, "points_from_dense": apart}, indent=2))
     publish(
         "sparse-convergence", workers=WORKERS, density=DENSITY, thin_density=THIN, epochs=epochs, model="cnn, width 8, hidden 64",

@@ -38,7 +38,6 @@ METHODS = {
     "ds-sync in 4 parts": ("ds-sync", "static", 4),
 }
 """What is trained: the strategy, in which scenario, and in how many parts parameters are averaged."""
-SEEDS = range(5)
 EPOCHS = 4
 COMPUTE, NBYTES = 0.1, 25e6
 RUNS = RESULTS / "time-to-accuracy"

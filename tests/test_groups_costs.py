@@ -15,10 +15,12 @@ from weft.groups import (
     Everybody,
     ExponentialGraph,
     GroupTimes,
+    RandomMatching,
     Round,
     Setting,
     divide_and_shuffle,
     ds_sync_groups,
+    in_parts,
     method_times,
     serving_seconds,
     side_by_side,
@@ -197,3 +199,14 @@ def test_with_a_contended_uplink_ds_sync_is_the_fastest_of_all_methods() -> None
     assert not found["ds-sync"].exact
     assert found["asp"].rate is None
     assert not found["local-sgd"].exact
+
+
+def test_in_parts_a_pattern_takes_as_long_as_its_rounds() -> None:
+    """However long a period is: of one that lasts longer than what is simulated, the first rounds count, each once."""
+    times = GroupTimes(two_tier(2, 4, RATE), SIZE)
+    matching = RandomMatching(tuple(range(8)), seed=1, period=100)
+    for pattern in (divide_and_shuffle(two_tier(2, 4, RATE)), matching):
+        whole, parts = times.pattern(pattern), times.pattern(in_parts(pattern, 50))
+        assert (whole.seconds, whole.rounds) == (parts.seconds, parts.rounds)
+    first = [times.round(matching.round(step)).seconds for step in range(64)]
+    assert times.pattern(matching).seconds == pytest.approx(sum(first) / 64)

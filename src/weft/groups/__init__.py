@@ -6,7 +6,7 @@ from weft.groups.divide_and_shuffle import DivideAndShuffle, divide_and_shuffle
 from weft.groups.formulas import Cost, Setting, ds_sync_groups, table_1, table_2
 from weft.groups.gossip import Everybody, ExponentialGraph, RandomMatching
 from weft.groups.methods import MethodTime, method_times
-from weft.groups.parts import WHOLE, InParts, Part, in_parts
+from weft.groups.parts import WHOLE, InParts, Part, each_round_once, in_parts
 from weft.groups.racks import Rack, racks_of, with_slow
 from weft.groups.rounds import Group, Pattern, Round
 from weft.groups.serving import serving_seconds
@@ -41,6 +41,7 @@ __all__ = [
     "consensus",
     "divide_and_shuffle",
     "ds_sync_groups",
+    "each_round_once",
     "in_parts",
     "method_times",
     "mixing_matrix",

@@ -51,6 +51,11 @@ class InParts:
         return self.pattern.round(step // self.parts)
 
 
+def each_round_once(pattern: Pattern) -> Pattern:
+    """The pattern whose rounds last one step each."""
+    return pattern.pattern if isinstance(pattern, InParts) else pattern
+
+
 def in_parts(pattern: Pattern, parts: int) -> Pattern:
     """The pattern itself where there is one part."""
     given: object = parts

@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.collectives import COLLECTIVES
 from weft.errors import InputError
+from weft.groups.parts import each_round_once
 from weft.groups.rounds import Group, Pattern, Round
 from weft.network import Network
 from weft.planning.costs import Costs
@@ -108,9 +109,9 @@ class GroupTimes:
         return RoundTime(found.seconds, ends_of, workers, sent)
 
     def pattern(self, pattern: Pattern, most: int = MOST_ROUNDS) -> PatternTime:
-        """Over a period, or so many steps of it, evenly."""
-        between = -(-pattern.period // most)
-        times = [self.round(pattern.round(step)).seconds for step in range(0, pattern.period, between)]
+        """Over a period, or the first rounds of it."""
+        once = each_round_once(pattern)
+        times = [self.round(once.round(step)).seconds for step in range(min(once.period, most))]
         return PatternTime(sum(times) / len(times), max(times), len(times))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.probing.hypotheses import Hypothesis
 from weft.probing.likelihood import misfit_of_round
-from weft.probing.rounds import NOBODY, Floats, Ints, Measured, Round
+from weft.probing.rounds import NOBODY, Floats, Ints, Measured, Round, link_ratios
 
 TRIED = 90
 """rounds that are thought through before one is measured"""
@@ -96,10 +96,7 @@ def undisturbed(best: Hypothesis, measured: Measured) -> Floats:
     """By round, which part of the links that held streams back carried what was expected."""
     parts = []
     for to, rates in zip(measured.destinations, measured.rates, strict=True):
-        expected, limits = best.expected(to)
-        links = np.unique(limits[limits >= 0])
-        ratios = [rates[limits == link].sum() / expected[limits == link].sum() for link in links]
-        parts.append(float(np.mean(np.abs(np.array(ratios) - 1) < NEAR)))
+        parts.append(float(np.mean(np.abs(link_ratios(rates, *best.expected(to)) - 1) < NEAR)))
     return np.array(parts)
 
 

@@ -11,7 +11,7 @@ from weft.network import Link, Network, Region
 from weft.probing.directions import Ways, directed
 from weft.probing.hypotheses import Hypothesis, misfit_of
 from weft.probing.investigation import Investigation
-from weft.probing.rounds import Floats, Measured
+from weft.probing.rounds import Floats, Measured, link_ratios
 
 ALLOWED = 5.0
 """How much worse (natural logarithms) workers may fit as a rack, and still be one because the others are."""
@@ -165,17 +165,10 @@ def _links(one: str, other: str, rates: tuple[float, float], latency: float) -> 
 
 
 def fit_error(found: Ways, measured: Measured) -> float:
-    """The median of |measured / expected - 1| over all links that held streams back, in all rounds.
-
-    Streams that share a link count together: how they divide it changes from moment to moment.
-    """
-    errors = []
-    for to, rates in zip(measured.destinations, measured.rates, strict=True):
-        expected, limits = found.expected(to)
-        for link in np.unique(limits[limits >= 0]):
-            held = limits == link
-            errors.append(abs(float(rates[held].sum() / expected[held].sum()) - 1))
-    return float(np.median(errors)) if errors else 0.0
+    """The median of |measured / expected - 1| over all links that held streams back, in all rounds."""
+    rounds = zip(measured.destinations, measured.rates, strict=True)
+    ratios = np.concatenate([link_ratios(rates, *found.expected(to)) for to, rates in rounds])
+    return float(np.median(np.abs(ratios - 1))) if len(ratios) else 0.0
 
 
 def _pairs(found: Ways, investigation: Investigation, latencies: Floats) -> list[Pair]:

@@ -42,6 +42,15 @@ class Round:
         return sum(rank != NOBODY for rank in self.destinations)
 
 
+def link_ratios(rates: Floats, expected: Floats, limits: Ints) -> Floats:
+    """Of every link that held streams of a round back, what came over it to what was expected.
+
+    Streams that share a link count together: how they divide it changes from moment to moment.
+    """
+    held = [limits == link for link in np.unique(limits[limits >= 0])]
+    return np.array([rates[one].sum() / expected[one].sum() for one in held])
+
+
 def pairing_rounds(workers: int) -> list[Round]:
     """Rounds of disjoint pairs, both of which send, so that every pair meets once: the circle method, in N - 1 rounds.
 

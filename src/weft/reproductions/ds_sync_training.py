@@ -16,6 +16,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
 from weft.reproductions.ds_sync import BYTES, SCENARIOS, Row
+from weft.reproductions.fashion import CNN
 from weft.reproductions.findings import Progress, silent
 
 if TYPE_CHECKING:
@@ -25,19 +26,9 @@ COMPUTE = 0.1
 """Seconds that a worker computes in a step; the paper does not say."""
 TEST_STEPS = 39
 """between two tests: six in an epoch of Fashion-MNIST"""
-FASHION = """
-[model]
-name = "cnn"
-width = 8
-hidden = 64
-[data]
-name = "fashion-mnist"
-folder = "{folder}"
-[training]
-batch = 32
-epochs = {epochs}
-seed = {seed}
-device = "cpu"
+TRAINING = (
+    CNN
+    + """batch = 32
 [optimizer]
 learning_rate = 0.05
 [strategy]
@@ -46,6 +37,7 @@ ensemble = 0.99
 parts = {parts}
 compute_seconds = {compute}
 """
+)
 RUNS = (
     ("bsp", "static"),
     ("ds-sync", "static"),
@@ -118,7 +110,7 @@ def curve(folder: Path, strategy: str, scenario: str, seed: int, epochs: int, pa
 def _config(folder: Path, strategy: str, seed: int, epochs: int, parts: int) -> Config:
     from weft.training.config import config_of
 
-    text = FASHION.format(folder=folder, epochs=epochs, seed=seed, strategy=strategy, compute=COMPUTE, parts=parts)
+    text = TRAINING.format(folder=folder, epochs=epochs, seed=seed, strategy=strategy, compute=COMPUTE, parts=parts)
     return config_of(text, Path("ds-sync.toml"))
 
 

@@ -1,10 +1,25 @@
-"""Where Fashion-MNIST is, which reproductions train on."""
+"""Fashion-MNIST, which reproductions train on: where it is, and the model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from weft.errors import InputError
+
+CNN = """
+[model]
+name = "cnn"
+width = 8
+hidden = 64
+[data]
+name = "fashion-mnist"
+folder = "{folder}"
+[training]
+epochs = {epochs}
+seed = {seed}
+device = "cpu"
+"""
+"""The beginning of a training file; ``batch`` follows."""
 
 
 def folder_of_data() -> Path | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from weft.reproductions.fashion import CNN
 from weft.reproductions.findings import Progress, silent
 from weft.sparse import Compression
 
@@ -18,22 +19,13 @@ if TYPE_CHECKING:
     from weft.training import Config
 
 WORKERS, DENSITY, EPOCHS = 8, 0.01, 4
-MODEL = """
-[model]
-name = "cnn"
-width = 8
-hidden = 64
-[data]
-name = "fashion-mnist"
-folder = "{folder}"
-[training]
-epochs = {epochs}
-batch = 16
-seed = {seed}
-device = "cpu"
+TRAINING = (
+    CNN
+    + """batch = 16
 [optimizer]
 {optimizer}
 """
+)
 PLAIN = 'learning_rate = 0.1\nmomentum = 0.0\nschedule = "steps"\nmilestones = [0.667]'
 FIGURE_8: Mapping[str, Compression | None] = {
     "dense": None,
@@ -72,7 +64,7 @@ def training_of(folder: Path, optimizer: str, seed: int, epochs: int) -> Config:
     """The training, with this optimizer."""
     from weft.training import config_of
 
-    text = MODEL.format(folder=folder.absolute(), seed=seed, epochs=epochs, optimizer=optimizer)
+    text = TRAINING.format(folder=folder.absolute(), seed=seed, epochs=epochs, optimizer=optimizer)
     return config_of(text, Path("spardl.toml"))
 
 

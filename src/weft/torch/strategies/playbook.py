@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from weft.collectives import COLLECTIVES
-from weft.groups import Group, GroupTimes, Pattern, Round
+from weft.groups import Group, GroupTimes, Pattern, Round, each_round_once
 from weft.network import Network
 from weft.runtime.communicator import Communicator
 from weft.runtime.grouping import check_alone
@@ -63,13 +63,8 @@ def playbook_text(pattern: Pattern, times: GroupTimes) -> str:
 
 
 def rounds_of(pattern: Pattern) -> Sequence[Round]:
-    """Those that differ, in order, up to so many."""
-    found: dict[Round, None] = {}
-    for step in range(pattern.period):
-        found.setdefault(pattern.round(step))
-        if len(found) == MOST_ROUNDS:
-            break
-    return list(found)
+    once = each_round_once(pattern)
+    return [once.round(step) for step in range(min(once.period, MOST_ROUNDS))]
 
 
 def playbook_of(text: str, network: Network) -> Playbook:
