@@ -1,11 +1,12 @@
-# Every target sets up .venv first, where it is missing or out of date.
+# Every target sets up .venv first, where it is missing or out of date: what training needs, and for developers the tools.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
-# pip would compile on one processor, and packages' own tests too.
-BYTE_CODE := $(BIN)/python -m compileall -q -j 0 -x '/tests?/|/testing/|/_inductor/' $(VENV)/lib
+# pip would turn all of every package into byte code, tests too; the first import does it for what is used.
+BYTE_CODE := import torch.distributed, torch.nn.parallel, sklearn.datasets, weft.training
 # What the planner compiles, in pieces that two processors can do at once.
 SMALL := full_mesh:workers=4
 PROBING := from weft.probing.investigation import compile_inference; compile_inference()
@@ -29,35 +30,39 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
 	@echo "installing torch and compiling the planner for this machine, once; about a minute ..."
-	@{ $(BIN)/weft simulate $(SMALL) --collective ring --size 1MB >/dev/null && $(BIN)/python -c "$(PROBING)"; } & \
-	    $(PIP) --editable '.[dev,train]' && { $(BYTE_CODE) >/dev/null || true; } && \
-	    $(BIN)/weft reproduce asc >/dev/null && $(BIN)/python -c "$(FOREST)" && wait $$!
+	@{ $(BIN)/weft simulate $(SMALL) --collective ring --size 1MB >/dev/null && $(BIN)/python -c "$(PROBING)" && \
+	    $(BIN)/weft reproduce asc >/dev/null; } & \
+	    $(PIP) --editable '.[train]' && $(BIN)/python -c "$(BYTE_CODE)" && $(BIN)/python -c "$(FOREST)" && wait $$!
+	@touch $@
+
+$(TOOLS): $(READY)
+	$(PIP) --editable '.[dev,train]'
 	@touch $@
 
 train: $(READY)
 	$(BIN)/weft train examples/digits.toml --workers 4 --fresh
 
-test: $(READY)
+test: $(TOOLS)
 	$(BIN)/python -m pytest --numprocesses 2
 
-test-slow: $(READY)
+test-slow: $(TOOLS)
 	$(BIN)/python -m pytest -m slow
 
 demo: $(READY)
 	$(BIN)/weft compare examples/two-racks.yaml --size 100MB
 
-lint: $(READY)
+lint: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(READY)
+format: $(TOOLS)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 check: lint test
 
-bench: $(READY)
+bench: $(TOOLS)
 	$(BIN)/python -m benchmarks.core
 	$(BIN)/python -m benchmarks.executor
 	$(BIN)/python -m benchmarks.incast

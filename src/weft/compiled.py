@@ -43,8 +43,22 @@ def compiled_in_place(function: Function) -> Function:
     return _kept(function, _nrt=False)
 
 
+def compiled_inside(function: Function) -> Function:
+    """The same again for functions that only compiled ones call. They have no way in from Python, which for one that
+    takes sixty arrays is longer than the function; calling one from Python is a crash.
+    """
+    return _kept(function, _nrt=False, no_cpython_wrapper=True)
+
+
 def _kept(function: Function, **options: bool) -> Function:
+    options |= {"nogil": True, "no_cfunc_wrapper": True}
     try:
-        return cast(Function, numba.njit(cache=True, nogil=True, **options)(function))
+        return cast(Function, numba.njit(cache=True, **options)(function))
     except RuntimeError:  # there is no folder to write to, here or at home: compile in every run
-        return cast(Function, numba.njit(nogil=True, **options)(function))
+        return cast(Function, numba.njit(**options)(function))
+
+
+@compiled_inside
+def wide(index: int) -> int:
+    """An index in 64 bits: what is called with indexes of 32 bits too would be compiled twice."""
+    return index + 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.compiled import compiled_in_place
+from weft.compiled import compiled_in_place, compiled_inside
 
 
 class Heap(NamedTuple):
@@ -28,7 +28,7 @@ def empty_heap(capacity: int) -> Heap:
     )
 
 
-@compiled_in_place
+@compiled_inside
 def _rise(heap: Heap, at: int) -> None:
     items, place, time = heap.items, heap.place, heap.time
     item = items[at]
@@ -43,7 +43,7 @@ def _rise(heap: Heap, at: int) -> None:
     place[item] = at
 
 
-@compiled_in_place
+@compiled_inside
 def _sink(heap: Heap, at: int) -> None:
     items, place, time = heap.items, heap.place, heap.time
     size = heap.size[0]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.compiled import compiled
+from weft.compiled import compiled, compiled_inside, wide
 from weft.dependencies import entries
 from weft.heap import Heap, empty_heap, schedule_at, take_out
 from weft.network import Network
@@ -116,14 +116,14 @@ def _tails(after_start: Longs, after: Longs, own: Floats) -> Floats:
     return tails
 
 
-@compiled
+@compiled_inside
 def _rank(p: _Pipeline, item: int) -> float:
     """Small is urgent."""
     rank: float = (item % p.segments) * p.step - p.urgency[item // p.segments]
     return rank
 
 
-@compiled
+@compiled_inside
 def _make_ready(p: _Pipeline, item: int) -> None:
     channel = p.channel[item // p.segments]
     first, at = p.ready_start[channel], p.ready_count[channel]
@@ -138,7 +138,7 @@ def _make_ready(p: _Pipeline, item: int) -> None:
     p.ready[first + at] = item
 
 
-@compiled
+@compiled_inside
 def _take_ready(p: _Pipeline, channel: int) -> int:
     first = p.ready_start[channel]
     top: int = p.ready[first]
@@ -159,7 +159,7 @@ def _take_ready(p: _Pipeline, channel: int) -> int:
     return top
 
 
-@compiled
+@compiled_inside
 def _send(p: _Pipeline, heap: Heap, channels: int, channel: int, now: float, order: Longs, count: int) -> int:
     """Let an idle channel send the most urgent of what is ready; how many have begun then."""
     if heap.place[channel] >= 0 or p.ready_count[channel] == 0:
@@ -188,7 +188,7 @@ def _greedy_order(p: _Pipeline, heap: Heap, channels: int) -> Longs:
     for channel in range(channels):
         count = _send(p, heap, channels, channel, 0.0, order, count)
     while heap.size[0] > 0:
-        event = heap.items[0]
+        event = wide(heap.items[0])
         now = heap.time[event]
         take_out(heap, event)
         if event < channels:
@@ -205,5 +205,5 @@ def _greedy_order(p: _Pipeline, heap: Heap, channels: int) -> Longs:
             p.missing[waiting] -= 1
             if p.missing[waiting] == 0:
                 _make_ready(p, waiting)
-                count = _send(p, heap, channels, p.channel[p.after[i]], now, order, count)
+                count = _send(p, heap, channels, wide(p.channel[p.after[i]]), now, order, count)
     return order[:count]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.compiled import compiled, compiled_in_place
+from weft.compiled import compiled, compiled_in_place, compiled_inside
 from weft.overlap.flight import Floats, Longs, fly
 
 CLOSE = 1e-12
@@ -87,7 +87,7 @@ def copy_buckets(source: Buckets, target: Buckets) -> None:
         target.ends[i], target.reach[i] = source.ends[i], source.reach[i]
 
 
-@compiled_in_place
+@compiled_inside
 def _removed(buckets: Buckets, i: int) -> None:
     """Merge bucket i with the one after it."""
     count = buckets.number[0]
@@ -97,7 +97,7 @@ def _removed(buckets: Buckets, i: int) -> None:
     buckets.number[0] = count - 1
 
 
-@compiled_in_place
+@compiled_inside
 def _inserted(buckets: Buckets, i: int, end: int, reach: int) -> None:
     """Cut bucket i at ``end``; its second half has the reach."""
     count = buckets.number[0]
@@ -109,12 +109,12 @@ def _inserted(buckets: Buckets, i: int, end: int, reach: int) -> None:
     buckets.number[0] = count + 1
 
 
-@compiled_in_place
+@compiled_inside
 def _is_better(seconds: float, count: int, best: float, best_count: int) -> bool:
     return seconds < best * (1 - CLOSE) or (seconds <= best * (1 + CLOSE) and count < best_count)
 
 
-@compiled_in_place
+@compiled_inside
 def _best_reach(problem: Problem, buckets: Buckets, i: int, best: float) -> float:
     """Try every reach of bucket i and keep the best."""
     kept = buckets.reach[i]
@@ -128,7 +128,7 @@ def _best_reach(problem: Problem, buckets: Buckets, i: int, best: float) -> floa
     return best
 
 
-@compiled_in_place
+@compiled_inside
 def _best_end(problem: Problem, buckets: Buckets, i: int, best: float) -> float:
     """Move the boundary after bucket i, by steps that double as long as they help."""
     low = buckets.ends[i - 1] if i else 0
@@ -149,7 +149,7 @@ def _best_end(problem: Problem, buckets: Buckets, i: int, best: float) -> float:
     return best
 
 
-@compiled_in_place
+@compiled_inside
 def _best_cut(problem: Problem, buckets: Buckets, i: int, best: float, cuts: int) -> float:
     """Cut bucket i in two, at one of a few places, if that helps."""
     low, high = buckets.ends[i - 1] if i else 0, buckets.ends[i]
@@ -171,7 +171,7 @@ def _best_cut(problem: Problem, buckets: Buckets, i: int, best: float, cuts: int
     return best
 
 
-@compiled_in_place
+@compiled_inside
 def _climb(problem: Problem, buckets: Buckets, spare: Buckets, best: float, budget: int) -> float:
     """Pass over all buckets until nothing helps."""
     changed = True
@@ -197,7 +197,7 @@ def _climb(problem: Problem, buckets: Buckets, spare: Buckets, best: float, budg
     return best
 
 
-@compiled_in_place
+@compiled_inside
 def _disturb(problem: Problem, buckets: Buckets, state: int) -> int:
     """One to three random changes; the state of the random numbers after them."""
     changes = 1

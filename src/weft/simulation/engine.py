@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weft.compiled import compiled_in_place
+from weft.compiled import compiled_in_place, compiled_inside, wide
 from weft.heap import Heap, schedule_at, take_out
 from weft.simulation.sharing import (
     Bools,
@@ -139,7 +139,7 @@ class State(NamedTuple):
     """the transfer of every entry"""
 
 
-@compiled_in_place
+@compiled_inside
 def _flow(state: State, channel: int) -> None:
     """The latency is over: the bytes of a channel's transfer begin to flow, if its worker is not paused."""
     channels, flows, now = state.channels, state.flows, state.clock.now[0]
@@ -153,7 +153,7 @@ def _flow(state: State, channel: int) -> None:
         join(flows, state.links, state.changes, channel, now)
 
 
-@compiled_in_place
+@compiled_inside
 def _begin(state: State, channel: int) -> None:
     """Start a channel's next transfer if its data is there; otherwise let the channel wait for the missing cell."""
     work, channels, cells, flows, now = state.work, state.channels, state.cells, state.flows, state.clock.now[0]
@@ -181,7 +181,7 @@ def _begin(state: State, channel: int) -> None:
         _flow(state, channel)
 
 
-@compiled_in_place
+@compiled_inside
 def _apply(state: State, cell: int) -> None:
     """Apply what has arrived at a cell, in the order of the list, and start what waited for it."""
     work, cells = state.work, state.cells
@@ -197,15 +197,15 @@ def _apply(state: State, cell: int) -> None:
         cells.applied[cell] += 1
     if cells.applied[cell] == before:
         return
-    channel = cells.first_waiting[cell]
+    channel = wide(cells.first_waiting[cell])
     cells.first_waiting[cell] = -1
     while channel >= 0:
-        following = state.channels.waits_behind[channel]
+        following = wide(state.channels.waits_behind[channel])
         _begin(state, channel)
         channel = following
 
 
-@compiled_in_place
+@compiled_inside
 def _queue_addition(state: State, worker: int, entry: int) -> None:
     """Let a worker's adder do one entry, after those that it has already."""
     adders = state.adders
@@ -220,7 +220,7 @@ def _queue_addition(state: State, worker: int, entry: int) -> None:
     adders.last[worker] = entry
 
 
-@compiled_in_place
+@compiled_inside
 def _add_next(state: State, worker: int) -> None:
     transfer = state.entry_transfer[state.adders.first[worker]]
     entries = state.work.entry_start[transfer + 1] - state.work.entry_start[transfer]
@@ -228,7 +228,7 @@ def _add_next(state: State, worker: int) -> None:
     schedule_at(state.heap, len(state.flows.joined) + worker, state.clock.now[0] + seconds)
 
 
-@compiled_in_place
+@compiled_inside
 def _added(state: State, worker: int) -> None:
     """A worker's adder is done with an entry."""
     entry = state.adders.first[worker]
@@ -238,10 +238,10 @@ def _added(state: State, worker: int) -> None:
     state.adders.first[worker] = state.adders.behind[entry]
     if state.adders.first[worker] >= 0:
         _add_next(state, worker)
-    _apply(state, state.work.written[entry])
+    _apply(state, wide(state.work.written[entry]))
 
 
-@compiled_in_place
+@compiled_inside
 def _sent(state: State, channel: int) -> None:
     """The last byte of a channel's transfer has left, and on a blocking channel it has arrived with that."""
     flows, now, latency = state.flows, state.clock.now[0], state.work.channel_latency[channel]
@@ -259,13 +259,13 @@ def _sent(state: State, channel: int) -> None:
     _begin(state, channel)
 
 
-@compiled_in_place
+@compiled_inside
 def _arrival(state: State, channel: int) -> int:
     """The number in the heap of what is under way on a channel."""
     return len(state.flows.joined) + len(state.clock.paused) + channel
 
 
-@compiled_in_place
+@compiled_inside
 def _arrived(state: State, channel: int) -> None:
     """The last byte of the transfer that is first under way on a channel has arrived."""
     work, channels, now = state.work, state.channels, state.clock.now[0]
@@ -279,10 +279,10 @@ def _arrived(state: State, channel: int) -> None:
         schedule_at(state.heap, _arrival(state, channel), sent + work.channel_latency[channel])
     for entry in range(work.entry_start[transfer], work.entry_start[transfer + 1]):
         state.cells.arrived[entry] = ARRIVED
-        _apply(state, work.written[entry])
+        _apply(state, wide(work.written[entry]))
 
 
-@compiled_in_place
+@compiled_inside
 def _happen(state: State, item: int) -> None:
     """The next event of a channel, a background flow, an adder, or of what is under way on a channel."""
     flows, workers = len(state.flows.joined), len(state.clock.paused)
@@ -298,7 +298,7 @@ def _happen(state: State, item: int) -> None:
         _sent(state, item)
 
 
-@compiled_in_place
+@compiled_inside
 def _pause_or_resume(state: State, worker: int, pauses: bool) -> None:
     """What a worker sends stops, or goes on."""
     work, channels, flows, now = state.work, state.channels, state.flows, state.clock.now[0]
@@ -307,7 +307,7 @@ def _pause_or_resume(state: State, worker: int, pauses: bool) -> None:
     if (was > 0) == (state.clock.paused[worker] > 0):
         return
     for k in range(work.by_source_start[worker], work.by_source_start[worker + 1]):
-        channel = work.by_source[k]
+        channel = wide(work.by_source[k])
         if pauses and channels.state[channel] == FLOWING and flows.joined[channel]:
             settle(flows, channel, now)
             leave(flows, state.links, state.changes, channel)
@@ -318,10 +318,10 @@ def _pause_or_resume(state: State, worker: int, pauses: bool) -> None:
             join(flows, state.links, state.changes, channel, now)
 
 
-@compiled_in_place
+@compiled_inside
 def _disturb(state: State, i: int) -> None:
     """One timed event."""
-    kind, target, value = state.events.kind[i], state.events.target[i], state.events.value[i]
+    kind, target, value = state.events.kind[i], wide(state.events.target[i]), state.events.value[i]
     if kind == LINK_CHANGES:
         recapacitate(state.links, state.changes, target, value)
     elif kind in (WORKER_PAUSES, WORKER_RESUMES):
@@ -356,7 +356,7 @@ def advance(state: State, most_events: int) -> int:
             _disturb(state, clock.next_event[0])
             clock.next_event[0] += 1
         while heap.size[0] > 0 and heap.time[heap.items[0]] <= now:
-            item = heap.items[0]
+            item = wide(heap.items[0])
             take_out(heap, item)
             _happen(state, item)
         share_again(state.flows, state.links, state.changes, heap, state.rates, now)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.compiled import compiled_in_place
+from weft.compiled import compiled_in_place, compiled_inside
 from weft.heap import Heap, schedule_at, take_out
 
 Bools = NDArray[np.bool_]
@@ -131,7 +131,7 @@ def new_changes(links: int, flows: int) -> Changes:
     )
 
 
-@compiled_in_place
+@compiled_inside
 def touch(changes: Changes, link: int) -> None:
     """Remember that a link's sharing changed."""
     if not changes.dirty_mark[link]:
@@ -140,7 +140,7 @@ def touch(changes: Changes, link: int) -> None:
         changes.dirty_count[0] += 1
 
 
-@compiled_in_place
+@compiled_inside
 def level_of(flows: Flows, flow: int) -> float:
     """A flow's rate by its weight; infinite as long as it has none."""
     return flows.rate[flow] / flows.weight[flow] if flows.limiter[flow] >= 0 else np.inf
@@ -186,7 +186,7 @@ def leave(flows: Flows, links: Links, changes: Changes, flow: int) -> None:
         touch(changes, link)
 
 
-@compiled_in_place
+@compiled_inside
 def settle(flows: Flows, flow: int, now: float) -> None:
     """Bring what remains of a flow up to date, and count the time for the link that held it back."""
     elapsed = now - flows.since[flow]
@@ -202,7 +202,7 @@ def settle(flows: Flows, flow: int, now: float) -> None:
     flows.since[flow] = now
 
 
-@compiled_in_place
+@compiled_inside
 def _first_full(flows: Flows, links: Links, link: int) -> float:
     """A level below which a link cannot fill up, given what its flows had; close to where it does."""
     level = 0.0
@@ -222,7 +222,7 @@ def _first_full(flows: Flows, links: Links, link: int) -> float:
     return level
 
 
-@compiled_in_place
+@compiled_inside
 def _component(flows: Flows, links: Links, changes: Changes, first: int, lowest: float) -> tuple[int, int]:
     """Collect the links and flows that are joined with a link by flows at or above a level."""
     stamp = changes.stamp[0]
@@ -249,7 +249,7 @@ def _component(flows: Flows, links: Links, changes: Changes, first: int, lowest:
     return found_links, found_flows
 
 
-@compiled_in_place
+@compiled_inside
 def _fill(flows: Flows, links: Links, changes: Changes, link_count: int, flow_count: int, rates: Floats) -> None:
     """Progressive filling of a component. A flow that does not have the current stamp has its rate already."""
     stamp = changes.stamp[0]
@@ -324,7 +324,7 @@ def share_again(flows: Flows, links: Links, changes: Changes, heap: Heap, rates:
     changes.lowest[0] = np.inf
 
 
-@compiled_in_place
+@compiled_inside
 def _reschedule(flows: Flows, heap: Heap, flow: int, rates: Floats, now: float) -> None:
     # A rate that differs only by rounding is the same one.
     if abs(rates[flow] - flows.rate[flow]) <= 1e-14 * flows.rate[flow] and heap.place[flow] >= 0:
