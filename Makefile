@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 # pip would turn all of every package into byte code, tests too; the first import does it for what is used.
-BYTE_CODE := import torch.distributed, torch.nn.parallel, sklearn.datasets, weft.training
+BYTE_CODE := import torch.distributed, torch.nn.parallel, weft.training
 # What the planner compiles, in pieces that two processors can do at once.
 SMALL := full_mesh:workers=4
 PROBING := from weft.probing.investigation import compile_inference; compile_inference()

@@ -26,16 +26,19 @@ from weft.errors import ExecutionError
 from weft.network import Network
 from weft.planning import Plan
 from weft.planning.files import plan_of, plan_text
-from weft.schedule import Schedule
 from weft.simulation import simulate
+from weft.torch.choice import BACKEND, Choice, Way
+from weft.torch.flights import Averaging
 
 WARM = 3
 """all-reduces before a worker kills or stops itself"""
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
-def work_of(task: dict[str, Any]) -> Schedule | Plan:
-    """What is executed: a collective in pieces, or for a forest the plan that rank 0 makes."""
+def work_of(task: dict[str, Any]) -> Way:
+    """What is executed: a collective in pieces, for a forest the plan that rank 0 makes, or the backend's own all-reduce."""
+    if task["collective"] == BACKEND:
+        return BACKEND
     network = Network.load(os.environ["WEFT_NETWORK"])
     if task["collective"] != "forest":
         return COLLECTIVES[task["collective"]](network).segmented(2)
@@ -48,11 +51,15 @@ def work_of(task: dict[str, Any]) -> Schedule | Plan:
     return plan_of(wt.communicator().from_rank_0(text, 300.0), "rank 0's plan")
 
 
+def reduce_once(tensor: torch.Tensor, work: Way, timeout: float) -> None:
+    Averaging(Choice.of(work), timeout=timeout).launch(tensor).wait()
+
+
 def at_work(task: dict[str, Any], rank: int, folder: Path) -> dict[str, Any]:
     """All-reduces until one fails or the time is over; what was said then."""
     work = work_of(task)
     tensor = torch.ones(task["bytes"] // 4)
-    wt.all_reduce(tensor, work, timeout=120.0)  # workers start at different times
+    reduce_once(tensor, work, 120.0)  # workers start at different times
     (folder / f"started-{rank}").write_text(str(time.monotonic() - task["begun"]))
     ends = time.monotonic() + task["seconds"]
     number = SIGNALS.get(task["fault"]) if rank == task["victim"] else None
@@ -62,7 +69,7 @@ def at_work(task: dict[str, Any], rank: int, folder: Path) -> dict[str, Any]:
             Timer(took / 2, lambda number=number: os.kill(os.getpid(), number)).start()
         begun = time.monotonic()
         try:
-            wt.all_reduce(tensor, work, timeout=task["deadline"])
+            reduce_once(tensor, work, task["deadline"])
         except ExecutionError as error:
             waits = [list(pair) for pair in getattr(error, "waits", ())]
             return {

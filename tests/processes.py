@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -23,10 +25,8 @@ def check_all_end(
     commands: Sequence[tuple[list[str], dict[str, str]]], seconds: float, expected: Sequence[int]
 ) -> None:
     """Run all at once; they must end with these codes, and what they said is shown if they do not."""
-    path = os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
-    common = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": path}
     processes = [
-        subprocess.Popen(command, env=common | own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(command, env=_common() | own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for command, own in commands
     ]
     try:
@@ -43,7 +43,26 @@ def check_ranks(
     script: str, size: int, *names: str, seconds: float = 300, killed: bool = False, **variables: str
 ) -> None:
     """Run these functions of a script on so many ranks; all must end well, except that the last one may be killed."""
-    common = variables | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = [sys.executable, "-W", "error", str(TESTS / script), ",".join(names)]
+    own = variables | {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    command = [sys.executable, "-W", "error", str(TESTS / "forked.py"), script, str(size), ",".join(names)]
+    process = subprocess.Popen(
+        command,
+        env=_common() | own,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        told = process.communicate(timeout=seconds)[0]
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     expected = [0] * (size - killed) + [-signal.SIGKILL] * killed
-    check_all_end([(command, common | {"RANK": str(rank)}) for rank in range(size)], seconds, expected)
+    assert told.splitlines()[-1:] == [json.dumps(expected)], told
+
+
+def _common() -> dict[str, str]:
+    path = os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    return os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": path}

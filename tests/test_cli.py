@@ -112,6 +112,53 @@ def test_a_trace_is_written_and_shown(capsys: Captured, tmp_path: Path) -> None:
     assert as_json(capsys, "show", file)["spans"] == 112
 
 
+def test_plans_and_traces_are_known_by_what_they_hold(capsys: Captured, tmp_path: Path) -> None:
+    run(capsys, "simulate", NETWORK, "--collective", "ring", "--size", "1MB", "--trace", str(tmp_path / "step.trace"))
+    assert as_json(capsys, "show", str(tmp_path / "step.trace"))["spans"] == 112
+    made = as_json(capsys, "plan", NETWORK, "--size", "1MB", "--time", "1s", "-o", str(tmp_path / "my.plan"))
+    assert as_json(capsys, "show", str(tmp_path / "my.plan"))["digest"] == made["digest"]
+
+
+def test_a_picture_does_not_take_the_json_away(capsys: Captured, tmp_path: Path) -> None:
+    trace, plan, picture = (str(tmp_path / name) for name in ("t.json", "p.json", "x.svg"))
+    run(capsys, "simulate", NETWORK, "--collective", "ring", "--size", "1MB", "--trace", trace)
+    run(capsys, "plan", NETWORK, "--size", "1MB", "--time", "1s", "-o", plan)
+    assert as_json(capsys, "show", trace, "-o", picture)["spans"] == 112
+    assert as_json(capsys, "show", plan, "-o", picture)["workers"] == 8
+    assert len(as_json(capsys, "show", NETWORK, "-o", picture)["links"]) == 20
+
+
+def test_show_with_a_collective_has_what_simulate_has(capsys: Captured) -> None:
+    shown = as_json(capsys, "show", NETWORK, "--collective", "ring", "--size", "1MB")
+    simulated = as_json(capsys, "simulate", NETWORK, "--collective", "ring", "--size", "1MB")
+    for field in ("seconds", "bound_seconds", "bytes", "collective", "transfers", "depth", "link_bytes"):
+        assert shown[field] == simulated[field]
+    assert len(shown["workers"]) == 8
+
+
+def damaged(plan: dict[str, Any], **changes: Any) -> str:
+    return json.dumps(plan | changes)
+
+
+def test_a_damaged_plan_is_refused_in_one_line(capsys: Captured, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    run(capsys, "plan", NETWORK, "--size", "1MB", "--time", "1s", "-o", str(file))
+    plan = json.loads(file.read_text())
+    small = "workers: [a, b]\nlinks:\n  - {between: [a, b], bandwidth: 1Gbit}\n"
+    for text, problem in (
+        (damaged(plan, network=small), "a schedule for 8 workers, a network of 2"),
+        (damaged(plan, seconds="soon"), "soon"),
+        (damaged(plan, seconds=float("nan")), "nan is not a time"),
+        (damaged(plan, bytes=0), "0 bytes in"),
+        (damaged(plan, segments="x"), "'x'"),
+        (damaged(plan, others=[["ring", None]]), "not a plan that Weft wrote"),
+    ):
+        file.write_text(text)
+        message = refused(capsys, "show", str(file), "--json")
+        assert problem in message
+        assert message.count("\n") == 1
+
+
 def test_show_describes_a_network(capsys: Captured) -> None:
     text = run(capsys, "show", NETWORK)
     assert "8 workers, 3 switches, 20 links" in text
@@ -155,6 +202,18 @@ def test_show_draws(capsys: Captured, tmp_path: Path, ending: str) -> None:
         (
             ["simulate", NETWORK, "--collective", "rat", "--size", "1MB", "--option", "trees=0"],
             "0 trees are not possible",
+        ),
+        (
+            ["simulate", NETWORK, "--collective", "k-nomial", "--size", "1MB", "--option", "k=x"],
+            "k-nomial: k = 'x' is not a whole number",
+        ),
+        (
+            ["simulate", NETWORK, "--collective", "parameter-server", "--size", "1MB", "--option", "servers=1.5"],
+            "servers = '1.5' is not a whole number",
+        ),
+        (
+            ["simulate", NETWORK, "--collective", "forest", "--size", "1MB", "--option", "seconds=x"],
+            "forest: seconds = 'x' is not a number",
         ),
         (
             ["simulate", NETWORK, "--collective", "ring", "--size", "1MB", "--segments", "0"],

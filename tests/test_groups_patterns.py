@@ -23,6 +23,7 @@ from weft.groups import (
     RandomMatching,
     Round,
     check_consensus,
+    check_uplinks,
     consensus,
     divide_and_shuffle,
     in_parts,
@@ -316,6 +317,14 @@ def test_a_pattern_that_does_not_mix_or_divide_is_refused() -> None:
     with pytest.raises(WeftError, match=r"\[1\] are not in exactly one group"):
         check_consensus(Fixed((0, 1, 2), [((0, 1), (1, 2))]))
     assert check_consensus(Fixed((0, 1, 2), [((0, 1), (2,)), ((0,), (1, 2))])).contraction == pytest.approx(0.5)
+
+
+def test_two_connections_on_an_uplink_are_refused() -> None:
+    homes = [(0, 1), (2, 3)]
+    check_uplinks(Fixed((0, 1, 2, 3), [((0, 2), (1,), (3,))]), homes)
+    for groups_of_step in (((0, 1, 2), (3,)), ((0, 2), (1, 3))):
+        with pytest.raises(WeftError, match="an uplink has one connection"):
+            check_uplinks(Fixed((0, 1, 2, 3), [((0, 1), (2, 3)), groups_of_step]), homes)
 
 
 def test_a_pattern_that_repeats_after_very_long_is_followed_until_all_agree() -> None:

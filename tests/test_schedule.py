@@ -35,6 +35,8 @@ def test_text_is_one_line_per_transfer_and_parses_back() -> None:
         ("", "line 1"),
         ("weft schedule 1\nworkers 2\nchunks 1\n0>1 add 0\n", "line 4"),
         ("weft schedule 1\nchunks 1\n", "no line 'workers'"),
+        ("weft schedule 1\nworkers\nchunks 1\n", "no line 'workers' with numbers"),
+        (f"weft schedule 1\nworkers 2\nchunks {10**30}\n", "too large"),
         ("weft schedule 1\nworkers x\nchunks 1\n", "something else than numbers"),
         ("weft schedule 1\nworkers 2\nchunks 1\n0>1 reduce 5\n", "transfer 0"),
         ("weft schedule 1\nworkers 2\nchunks 1\n0>7 reduce 0\n", "transfer 0"),

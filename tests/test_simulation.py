@@ -289,6 +289,9 @@ def test_conditions_are_read_from_files_with_all_mistakes(tmp_path: object) -> N
         conditions_from_file(path)
     assert [line.split(": ")[0].rsplit(":", 2)[1] for line in str(caught.value).splitlines()[1:]] == ["2", "3", "4"]
     assert "did you mean 'until'?" in str(caught.value)
+    path.write_text("conditions:\n  - {background: 4xa0>b1@1s..2s}\n")
+    with pytest.raises(InputError, match="say the rest by flows, from, until and size"):
+        conditions_from_file(path)
 
 
 def test_a_pause_hurts_a_ring_far_more_when_messages_share_their_channel() -> None:

@@ -71,6 +71,7 @@ def test_what_is_told_has_the_papers_words_and_our_numbers(monkeypatch: pytest.M
     assert "--train" in found.reasons[-1]
 
 
+@pytest.mark.slow
 def test_figure_8_is_trained_if_somebody_wants_it(
     fashion: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

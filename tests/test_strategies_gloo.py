@@ -14,6 +14,7 @@ def test_every_strategy_computes_what_it_does_in_memory() -> None:
     check_ranks(SCRIPT, 4, "every_strategy_equals_memory", "buffers_and_momentum_stay_own")
 
 
+@pytest.mark.slow
 def test_a_rack_of_one_trains_like_in_memory() -> None:
     check_ranks(SCRIPT, 3, "every_strategy_equals_memory")
 
@@ -30,7 +31,7 @@ def test_a_slow_worker_divides_the_pattern_and_it_returns() -> None:
     check_ranks(SCRIPT, 4, "contention_is_followed_and_forgotten")
 
 
-@pytest.mark.parametrize("strategy", [slow("bsp"), "ds-sync", slow("gossip"), slow("local-sgd"), "ssp"])
+@pytest.mark.parametrize("strategy", [slow("bsp"), "ds-sync", slow("gossip"), slow("local-sgd"), slow("ssp")])
 def test_a_lost_rank_is_named_by_all(strategy: str) -> None:
     check_ranks(SCRIPT, 4, "a_lost_rank_is_named_by_all", killed=True, STRATEGY=strategy)
 

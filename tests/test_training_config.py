@@ -49,6 +49,13 @@ def test_every_value_is_read() -> None:
     assert config.folder == Path("here")
 
 
+def test_names_may_have_underscores() -> None:
+    config = parsed(SMALLEST + '[strategy]\nname = "ds_sync"\n')
+    assert config.strategy.name == "ds-sync"
+    config = parsed(SMALLEST + '[compress]\nname = "topk_a"\n')
+    assert config.compress.name == "topk-a"
+
+
 def test_functions_of_the_users_keep_their_keywords() -> None:
     config = parsed('[model]\nname = "mine.models:build"\ndepth = 3\n[data]\nname = "digits"\n')
     assert config.model.options == Function("mine.models:build", {"depth": 3})
@@ -81,6 +88,13 @@ def test_examples_can_be_read(path: Path) -> None:
         (SMALLEST + '[plan]\nplan = "no.json"\n', "plan.plan: there is no file no.json"),
         (SMALLEST + '[plan]\nbucket = "25"\nnetwork = "no.yaml"\n', "plan.network: there is no file no.yaml"),
         (SMALLEST + '[plan]\nbucket = "much"\n', "plan.bucket: 'much' is not a size"),
+        (
+            SMALLEST + '[plan]\noverlap = "search"\n[strategy]\nname = "asp"\n',
+            "strategy.name: search with asp: a gradient",
+        ),
+        (SMALLEST + '[plan]\nplan = "rat"\n[strategy]\nname = "ssp"\n', "strategy.name: the plan rat with ssp"),
+        (SMALLEST + '[plan]\nplan = "forest"\n[strategy]\nname = "ds-sync"\n', "forest inside the groups of ds-sync"),
+        (SMALLEST + '[output]\ntrace = "t.json"\n[strategy]\nname = "gossip"\n', "a trace with gossip"),
         ("model = 3\n" + '[data]\nname = "digits"\n', "model: 3 is not a table"),
         ('[data]\nname = "digits"\n', "model: there is none"),
         ('[model]\nname = "transformer"\nwidth = 10\nheads = 3\n[data]\nname = "digits"\n', "10 cannot be shared by 3"),

@@ -65,6 +65,7 @@ def state(folder: Path, output: str) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow  # as over loopback, in the tests of workers
 def test_a_training_goes_on_after_a_worker_was_killed_and_ends_with_the_same_bits(tmp_path: Path) -> None:
     found = capabilities()
     if not found.can_emulate:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from weft.cli.output import print_json
 from weft.collectives import ring
 from weft.errors import InputError
 from weft.network import full_mesh
@@ -323,3 +324,12 @@ def test_a_summary_says_what_share_communication_had() -> None:
     numbers = dict.fromkeys(Summary.__dataclass_fields__, 0)
     summary = Summary(**(numbers | {"step_seconds": 4.0, "communication_seconds": 1.0}))  # type: ignore[arg-type]
     assert summary.communication_share == 0.25
+
+
+def test_a_loss_that_is_not_finite_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    record = StepRecord(1, 1, float("nan"), 8, 0.1, 0.1, 0.0, 0.0, 0, 0.1, test_loss=float("inf"))
+    read = json.loads(record.to_json(), parse_constant=lambda word: pytest.fail(word))
+    assert read["loss"] is None
+    assert read["test_loss"] is None
+    print_json({"loss": float("nan"), "all": [1.0, (float("inf"),)]})
+    assert json.loads(capsys.readouterr().out) == {"loss": None, "all": [1.0, [None]]}

@@ -1,10 +1,12 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and JSON can be read by all."""
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from weft.errors import InputError
 
@@ -33,3 +35,12 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def without_nan(document: Any) -> Any:
+    """What JSON has no number for, as null."""
+    if isinstance(document, dict):
+        return {key: without_nan(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [without_nan(value) for value in document]
+    return None if isinstance(document, float) and not math.isfinite(document) else document

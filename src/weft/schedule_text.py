@@ -54,14 +54,17 @@ def schedule_of(text: str) -> Schedule:
             raise ScheduleError(f"line {number}: {line!r} is not a transfer such as '0>1 reduce 3'")
         headers[key] = value
     for key in ("workers", "chunks"):
-        if key not in headers:
-            raise ScheduleError(f"the schedule has no line {key!r}")
+        if not headers.get(key, "").strip():
+            raise ScheduleError(f"the schedule has no line {key!r} with numbers")
     try:
         numbers = {key: [int(word) for word in headers[key].split()] for key in headers if key != "name"}
         table = np.array(rows, dtype=np.int32).reshape(-1, 5)
     except (ValueError, OverflowError) as error:
         raise ScheduleError(f"a header or a transfer has something else than numbers: {error}") from error
-    return Schedule.of(
-        numbers["workers"][0], numbers["chunks"], table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4],
-        numbers.get("participants"), headers.get("name", "schedule"),
-    )  # fmt: skip
+    try:
+        return Schedule.of(
+            numbers["workers"][0], numbers["chunks"], table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4],
+            numbers.get("participants"), headers.get("name", "schedule"),
+        )  # fmt: skip
+    except OverflowError as error:
+        raise ScheduleError(f"a number in a header is too large: {error}") from error

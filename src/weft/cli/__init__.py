@@ -1,7 +1,7 @@
 """The command line: one file per verb.
 
 Results go to standard output, everything else to standard error. Exit code 0 is success, 2 is bad input, with one clear
-message; 1 is a failure of ours, 130 an interruption.
+message; 1 is a failure of ours or of another rank, 130 an interruption.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from weft import __version__
-from weft.errors import WeftError
+from weft.errors import ExecutionError, WeftError
 
 VERBS = {
     "simulate": "how long one collective takes on a network, and why",
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except WeftError as error:
         sys.stderr.write(f"weft {args.verb}: error: {error}\n")
-        return 2
+        return 1 if isinstance(error, ExecutionError) else 2
     except KeyboardInterrupt:
         sys.stderr.write(f"weft {args.verb}: interrupted\n")
         return 130

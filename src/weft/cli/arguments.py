@@ -122,12 +122,26 @@ def collective_of(name: str, options: list[str], network: Network) -> Schedule:
         raise InputError(
             f"there is no collective {name!r}{closest(name, list(COLLECTIVES))}; there are {', '.join(COLLECTIVES)}"
         )
-    known = [x for x in inspect.signature(COLLECTIVES[name]).parameters if x != "network"]
-    values: dict[str, int | str] = {}
+    known = {x: str(p.annotation) for x, p in inspect.signature(COLLECTIVES[name]).parameters.items() if x != "network"}
+    values: dict[str, int | float | str] = {}
     for option in options:
         key, equals, value = option.partition("=")
         if not equals or key not in known:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
             raise InputError(f"{name} has no option {option!r}; {takes}, each as name=value")
-        values[key] = int(value) if value.lstrip("-").isdecimal() else value
+        values[key] = _option(name, key, value, known[key])
     return COLLECTIVES[name](network, **values)
+
+
+def _option(collective: str, key: str, value: str, annotation: str) -> int | float | str:
+    """A value in the type that the collective says it takes."""
+    if value.lstrip("-").isdecimal():
+        return int(value)
+    if annotation == "float":
+        try:
+            return float(value)
+        except ValueError:
+            raise InputError(f"{collective}: {key} = {value!r} is not a number") from None
+    if annotation in ("int", "int | None"):
+        raise InputError(f"{collective}: {key} = {value!r} is not a whole number")
+    return value

@@ -84,8 +84,12 @@ def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks
     found = []
     with progress("measuring") as report:
         for number, size in enumerate(sizes):
-            if speaks:
-                report(number, len(sizes))
+
+            def turns(done: int, whole: int, number: int = number) -> None:
+                if speaks:
+                    report(number * whole + done, len(sizes) * whole)
+
+            turns(0, args.repeat)
             text = us.from_rank_0(
                 lambda size=size: Choice.of(_plans(args, network, size, seconds, costs)).to_text(),  # type: ignore[misc]
                 60 + 10 * seconds,
@@ -93,7 +97,8 @@ def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks
             plans = [way for _, way in Choice.parse(text).ways]
             best, *others = tried(us, [way for way in plans if isinstance(way, Plan)])
             best = refined(us, paced(us, best, costs), costs)
-            found.append(measured(us, replace(best.plan, why=_why(best, others)), args.repeat, paced=best.paced))
+            plan = replace(best.plan, why=_why(best, others))
+            found.append(measured(us, plan, args.repeat, progress=turns, paced=best.paced))
     return found
 
 
@@ -141,7 +146,9 @@ def _plans(args: argparse.Namespace, network: Network | None, size: int, seconds
     from weft.simulation import simulate
 
     if network is None:
-        return [replace(Plan.load(args.plan), nbytes=size)]
+        given = Plan.load(args.plan)
+        seconds = simulate(given.schedule, given.network, size, **asdict(costs)).seconds
+        return [replace(given, nbytes=size, seconds=seconds, bound=bound(given.network, size).seconds)]
     if args.collective:
         schedule = collective_of(args.collective, [], network)
         least = bound(network, size)
@@ -164,6 +171,8 @@ def _print(found: list[Measured], as_json: bool) -> None:
 
 
 def _facts(m: Measured) -> dict[str, Any]:
+    from weft.cli.plan import link_bytes
+
     return {
         "bytes": m.plan.nbytes,
         "weft_seconds": m.weft_seconds,
@@ -176,6 +185,7 @@ def _facts(m: Measured) -> dict[str, Any]:
         "transfers": len(m.plan.schedule),
         "depth": m.plan.schedule.depth,
         "digest": m.plan.digest,
+        "link_bytes": link_bytes(m.plan),
         "paced": m.paced,
         "why": m.plan.why,
         "weft_times": list(m.weft_times),

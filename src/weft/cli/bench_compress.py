@@ -76,6 +76,7 @@ def _facts(m: CompressMeasured, dense: float) -> dict[str, Any]:
         "bytes": m.nbytes,
         "compress": m.name,
         "seconds": m.seconds,
+        "weft_seconds": m.seconds,
         "selecting_seconds": m.selecting_seconds,
         "wire_seconds": m.wire_seconds,
         "bytes_sent": m.bytes_sent,

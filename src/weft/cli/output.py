@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from weft.files import without_nan
+
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    """One JSON document on standard output; numbers that are not finite are null."""
+    sys.stdout.write(json.dumps(without_nan(document), indent=2, allow_nan=False) + "\n")
 
 
 def print_line(text: str = "") -> None:

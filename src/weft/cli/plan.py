@@ -60,12 +60,18 @@ def run(args: argparse.Namespace) -> None:
         print_plan(found)
 
 
+def link_bytes(plan: Plan) -> dict[str, int]:
+    """What every link carries that carries anything."""
+    from weft.simulation import link_loads
+
+    loads = link_loads(plan.schedule, plan.network, plan.nbytes).tolist()
+    return {link.name: round(load) for link, load in zip(plan.network.links, loads, strict=True) if load > 0}
+
+
 def plan_facts(plan: Plan) -> dict[str, Any]:
     """The plan as JSON; of its trees, the heaviest."""
     from weft.planning.files import trees_of
-    from weft.simulation import link_loads
 
-    loads = link_loads(plan.schedule, plan.network, plan.nbytes)
     return {
         "network": plan.network.name,
         "collective": plan.collective,
@@ -78,9 +84,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "chunks": len(plan.schedule.chunk_weights),
         "depth": plan.schedule.depth,
         "digest": plan.digest,
-        "link_bytes": {
-            link.name: round(x) for link, x in zip(plan.network.links, loads.tolist(), strict=True) if x > 0
-        },
+        "link_bytes": link_bytes(plan),
         "why": plan.why,
         "others": [{"collective": name, "seconds": seconds} for name, seconds in plan.others],
         "trees": trees_of(plan),

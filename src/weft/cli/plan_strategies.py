@@ -44,6 +44,7 @@ def run_strategies(args: argparse.Namespace, network: Network) -> None:
     compute, seconds = parse_seconds(args.compute), parse_seconds(args.time)
     _check(args, name)
     note_first_run()
+    from weft.bounds import bound
     from weft.strategies.comparison import compared
 
     with progress("comparing") as report:
@@ -56,7 +57,8 @@ def run_strategies(args: argparse.Namespace, network: Network) -> None:
             progress=report,
         )
     if args.json:
-        print_json(comparison_facts(found, name))
+        least = bound(network, found.nbytes).seconds
+        print_json({"workers": len(network.active), "bound_seconds": least} | comparison_facts(found, name))
     else:
         print_comparison(found, name)
 
@@ -88,11 +90,24 @@ def comparison_facts(found: Comparison, name: str) -> dict[str, Any]:
         "network": found.network,
         "bytes": found.nbytes,
         "compute_seconds": found.compute_seconds,
+        "seconds": chosen.seconds,
+        "why": _why(found, name),
         "chosen": asdict(chosen),
         "fastest_exact": asdict(found.fastest_exact),
         "results": [asdict(way) for way in wanted(found, name)],
         "refused": list(found.refused),
     }
+
+
+def _why(found: Comparison, name: str) -> str:
+    """The way that is chosen, and what exact results would cost."""
+    chosen, exact = found.chosen if name == "auto" else wanted(found, name)[0], found.fastest_exact
+    ahead = (
+        ""
+        if chosen.exact
+        else f"; exact results take {exact.seconds / chosen.seconds:.2f} times as long ({exact.name})"
+    )
+    return f"{chosen.name}: {format_seconds(chosen.seconds)} a step{ahead}"
 
 
 def print_comparison(found: Comparison, name: str) -> None:
@@ -110,12 +125,6 @@ def print_comparison(found: Comparison, name: str) -> None:
     print_table([head, *rows], right=(4, 5))
     print_line()
     if name == "auto":
-        chosen, exact = found.chosen, found.fastest_exact
-        ahead = (
-            ""
-            if chosen.exact
-            else f"; exact results take {exact.seconds / chosen.seconds:.2f} times as long ({exact.name})"
-        )
-        print_line(f"chosen      {chosen.name}: {format_seconds(chosen.seconds)} a step{ahead}")
+        print_line(f"chosen      {_why(found, name)}")
     for reason in found.refused:
         print_line(f"refused     {reason}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.cli.arguments import add_json, add_network, add_size, collective_of, network_of
 from weft.cli.describe import network_facts, network_lines, timeline_lines
@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> None:
     result = _simulated(network, args) if args.collective else None
     if args.output:
         _draw(network, result, args, result.schedule if result else None, args.picture or "network")
-    elif args.json:
-        print_json(network_facts(network) | ({"link_utilisation": result.utilisation} if result else {}))
-    else:
+    if args.json:
+        print_json((_result_facts(result, args) if result else {}) | network_facts(network))
+    elif not args.output:
         for line in network_lines(network):
             print_line(line)
         if result is not None:
@@ -73,10 +73,18 @@ def run(args: argparse.Namespace) -> None:
                 print_line(line)
 
 
+def _result_facts(result: Simulation, args: argparse.Namespace) -> dict[str, Any]:
+    from weft.bounds import bound
+    from weft.cli.simulate import facts
+
+    least = bound(result.network, result.nbytes)
+    return facts(result, least, args.segments) | {"link_utilisation": result.utilisation}
+
+
 def _from_json(text: str) -> Trace | Plan | None:
-    """The trace or the plan of a file, if it is one."""
+    """The trace or the plan of a file, if it is one, whatever its name."""
     path = Path(text)
-    if path.suffix != ".json":
+    if path.suffix != ".json" and not path.is_file():
         return None
     try:
         content = path.read_text()
@@ -86,7 +94,9 @@ def _from_json(text: str) -> Trace | Plan | None:
         from weft.planning.files import plan_of
 
         return plan_of(content, str(path))
-    return Trace.parse(content)
+    if path.suffix == ".json" or '"weft_trace"' in content[-1000:]:
+        return Trace.parse(content)
+    return None
 
 
 def _show_plan(plan: Plan, args: argparse.Namespace) -> None:
@@ -97,9 +107,9 @@ def _show_plan(plan: Plan, args: argparse.Namespace) -> None:
 
         result = simulate(plan.schedule, plan.network, plan.nbytes)
         _draw(plan.network, result, args, plan.whole, args.picture or "trees")
-    elif args.json:
+    if args.json:
         print_json(plan_facts(plan))
-    else:
+    elif not args.output:
         print_plan(plan)
 
 
@@ -131,9 +141,9 @@ def _show_trace(trace: Trace, args: argparse.Namespace) -> None:
             write_atomically(path, html_page(trace.title, [section]))
         else:
             save_figure(timeline_figure(trace), path)
-    elif args.json:
+    if args.json:
         print_json({"title": trace.title, "seconds": trace.seconds, "spans": len(trace.spans)})
-    else:
+    elif not args.output:
         print_line(f"{trace.title}: {len(trace.spans)} spans, {format_seconds(trace.seconds)}")
         for line in timeline_lines(trace, _width(args)):
             print_line(line)

@@ -85,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
                 f"{config.compress.name} is executed by real workers, and in memory gradients are averaged as they are: leave "
                 "--in-memory or --compress out"
             )
+        if config.output.trace is not None:
+            raise InputError("in memory there are no steps on a network to trace: leave --in-memory or the trace out")
         _check_torch()
         from weft.cli.train_in_memory import run_in_memory
 
@@ -96,14 +98,16 @@ def run(args: argparse.Namespace) -> int:
         if is_worker(os.environ):
             raise InputError("--workers starts workers, and somebody has started this one already: leave it out")
         if args.workers > 1:
-            return launched(_repeated(args), args.workers)
+            from weft.cli import main
+
+            return launched(_repeated(args), args.workers, main)
     return _trained(args, config)
 
 
 def config_with(args: argparse.Namespace) -> Config:
     """The file's configuration, with what the command line says instead."""
     from weft.training import Config
-    from weft.training.config import compress_mistake, overlap_mistake, plan_mistake, strategy_mistake
+    from weft.training.config import combination_mistake, overlap_mistake, plan_mistake, strategy_mistake
 
     config = Config.load(args.config)
     for name, least in (("epochs", 1), ("steps", 1), ("seed", 0)):
@@ -139,7 +143,7 @@ def config_with(args: argparse.Namespace) -> Config:
             raise InputError(f"--parts {args.parts} is not possible: it must be at least 1")
         config = replace(config, strategy=replace(config.strategy, parts=args.parts))
     config = replace(config, compress=_compress_with(args, config.compress))
-    problem = compress_mistake(config)
+    problem = combination_mistake(config)
     if problem:
         raise InputError(problem)
     if args.output is not None:

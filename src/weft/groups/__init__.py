@@ -1,6 +1,6 @@
 """Groups: which workers average with which, step by step, how fast all agree, and when to divide them anew."""
 
-from weft.groups.consensus import Consensus, check_consensus, consensus, mixing_matrix, never_meeting
+from weft.groups.consensus import Consensus, check_consensus, check_uplinks, consensus, mixing_matrix, never_meeting
 from weft.groups.contention import EVERY, Contention, Meeting, Speeds, Thresholds, speeds_of
 from weft.groups.divide_and_shuffle import DivideAndShuffle, divide_and_shuffle
 from weft.groups.formulas import Cost, Setting, ds_sync_groups, table_1, table_2
@@ -38,6 +38,7 @@ __all__ = [
     "Speeds",
     "Thresholds",
     "check_consensus",
+    "check_uplinks",
     "consensus",
     "divide_and_shuffle",
     "ds_sync_groups",

@@ -8,6 +8,7 @@ is below 1 if, and only if, every two workers meet within the period, directly o
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,6 +103,23 @@ def check_partition(pattern: Pattern) -> None:
             raise InputError(
                 f"in step {step} of {pattern.name} the ranks {wrong} are not in exactly one group: every worker must be"
             )
+
+
+def check_uplinks(pattern: Pattern, racks: Sequence[Collection[int]]) -> None:
+    """Refuse a pattern in which a rack has more than one worker in groups with others: its uplink has one connection."""
+    home = {rank: number for number, ranks in enumerate(racks) for rank in ranks}
+    for step in range(min(pattern.period, MOST_ROUNDS)):
+        away: dict[int, int] = {}
+        for group in pattern.round(step).groups:
+            if len({home[rank] for rank in group}) == 1:
+                continue
+            for rank in group:
+                if home[rank] in away:
+                    raise InputError(
+                        f"in step {step} of {pattern.name} the ranks {away[home[rank]]} and {rank} of one rack meet others: "
+                        "an uplink has one connection"
+                    )
+                away[home[rank]] = rank
 
 
 def check_consensus(pattern: Pattern) -> Consensus:

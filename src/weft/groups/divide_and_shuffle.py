@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 
-from weft.groups.consensus import check_consensus, never_meeting
+from weft.groups.consensus import check_consensus, check_uplinks, never_meeting
 from weft.groups.racks import Rack, racks_of, with_slow
 from weft.groups.rounds import Round, in_groups
 from weft.network import Network
@@ -117,6 +117,7 @@ def divide_and_shuffle(
     plain = DivideAndShuffle(racks)
     ways = (plain, replace(plain, rests=True), replace(plain, patient=True), replace(plain, rests=True, patient=True))
     pattern = next((way for way in ways if not never_meeting(way)), plain)
+    check_uplinks(pattern, [rack.ranks for rack in racks])
     check_consensus(pattern)
     return pattern
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
-from weft.errors import InputError
+from weft.errors import InputError, WeftError
 from weft.network import Network
 from weft.planning.plan import Plan
 from weft.proof import verify
@@ -54,14 +55,31 @@ def plan_of(text: str, name: str) -> Plan:
         if schedule.digest != document["digest"]:
             raise InputError(f"{name} says its digest is {document['digest']}, but its schedule has {schedule.digest}")
         verify(schedule)
-        others = tuple((str(other), float(seconds)) for other, seconds in document["others"])
-        return Plan(
+        whole = Schedule.parse(document["whole"])
+        others = tuple((str(other), _time(seconds)) for other, seconds in document["others"])
+        plan = Plan(
             network, int(document["bytes"]), schedule, str(document["collective"]), int(document["segments"]),
-            float(document["seconds"]), float(document["bound_seconds"]), str(document["why"]),
-            Schedule.parse(document["whole"]), others,
+            _time(document["seconds"]), _time(document["bound_seconds"]), str(document["why"]), whole, others,
         )  # fmt: skip
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        if isinstance(error, WeftError):
+            raise
         raise InputError(f"{name} is not a plan that Weft wrote: {error}") from error
+    for one in (schedule, whole):
+        if one.workers != len(network.workers):
+            raise InputError(
+                f"{name} is not a plan that Weft wrote: a schedule for {one.workers} workers, a network of {len(network.workers)}"
+            )
+    if plan.nbytes < 1 or plan.segments < 1:
+        raise InputError(f"{name} is not a plan that Weft wrote: {plan.nbytes} bytes in {plan.segments} segments")
+    return plan
+
+
+def _time(seconds: Any) -> float:
+    found = float(seconds)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"{seconds} is not a time")
+    return found
 
 
 def trees_of(plan: Plan, most: int = 64) -> list[dict[str, Any]]:

@@ -133,11 +133,12 @@ class Communicator:
         subject: str,
         timeout: float | None,
         make: Callable[[int, Term, Callable[[Exception | None], bool]], Running],
+        at_once: bool = False,
     ) -> Running:
         """Something else than a schedule, in line with them: numbered, agreed upon, with a deadline, and failing as they do.
 
         ``make`` gets its number and its time, and what it must call when it has ended: with the error, if there was one; that
-        says whether all is well.
+        says whether all is well. With ``at_once`` it has no messages that others could be taken for.
         """
         self._pay()
         if self._failure is not None:
@@ -145,7 +146,8 @@ class Communicator:
         key = (subject, 0)
         term = self.deadlines.term(key, 0.0, timeout)
         number = self._joined(subject, term)
-        self._await_turn()
+        if not at_once:
+            self._await_turn()
 
         def ended(error: Exception | None) -> bool:
             if error is None:

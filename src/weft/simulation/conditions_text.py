@@ -124,6 +124,10 @@ def _condition(item: Item) -> Condition:
         condition = Slow(texts["slow"], _factor(texts["factor"]), start, end)
     else:
         flow = parse_background(texts["background"])
+        if flow != Background(flow.source, flow.destination):
+            raise InputError(
+                f"background is a pair such as {flow.source}>{flow.destination}: say the rest by flows, from, until and size"
+            )
         nbytes = parse_bytes(texts["size"]) if "size" in texts else FOREVER
         flows = texts.get("flows", "1")
         if not flows.isdecimal():

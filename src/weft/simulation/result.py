@@ -10,14 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.dependencies import entries
+from weft.errors import InputError
 from weft.network import Network
 from weft.schedule import Schedule
 from weft.trace import Span, Trace
 from weft.units import format_seconds
 
 
+def check_fit(schedule: Schedule, network: Network) -> None:
+    """Refuse a schedule that is for another number of workers."""
+    if schedule.workers != len(network.workers):
+        raise InputError(
+            f"the schedule is for {schedule.workers} workers, but {network.name!r} has {len(network.workers)}"
+        )
+
+
 def link_loads(schedule: Schedule, network: Network, nbytes: float) -> NDArray[np.float64]:
     """Bytes on every link."""
+    check_fit(schedule, network)
     key = schedule.source.astype(np.int64) * schedule.workers + schedule.destination
     pairs, which = np.unique(key, return_inverse=True)
     sizes = np.bincount(which, weights=schedule.transfer_bytes(nbytes), minlength=len(pairs))

@@ -27,7 +27,7 @@ from weft.simulation.engine import (
     Work,
     advance,
 )
-from weft.simulation.result import Simulation
+from weft.simulation.result import Simulation, check_fit
 from weft.simulation.sharing import Floats, new_changes, new_flows, new_links
 
 Channel = Literal["stream", "blocking", "shared"]
@@ -99,10 +99,7 @@ def simulate(
 
 
 def _check(schedule: Schedule, network: Network, nbytes: float, channel: str, extras: tuple[float, ...]) -> None:
-    if schedule.workers != len(network.workers):
-        raise InputError(
-            f"the schedule is for {schedule.workers} workers, but {network.name!r} has {len(network.workers)}"
-        )
+    check_fit(schedule, network)
     if not (math.isfinite(nbytes) and nbytes > 0):
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must be more than 0")
     if channel not in get_args(Channel):

@@ -23,12 +23,12 @@ def refusal(
     if compress != "none" and strategy in SERVERS:
         return f"{compress} with {strategy}: servers apply whole gradients; compress with bsp"
     if compress not in ("none", "fp16", "bf16") and plan not in ("auto", "backend"):
-        return f"{compress} with the plan {plan}: sparse messages have rounds of their own, and no schedule"
+        return f"{compress} with the plan {plan}: sparse messages have rounds of their own: leave the plan {plan} out"
     if plan.endswith(".json") and strategy not in ("bsp", "local-sgd"):
         return f"a plan file with {strategy}: it is for all workers at once, and groups or servers are not"
     if plan in RELAYING and strategy in PARAMETERS and strategy != "local-sgd":
         return f"{plan} inside the groups of {strategy}: its trees may pass through workers that are in another group"
-    if plan != "auto" and strategy in (*SERVERS, "gossip"):
+    if plan not in ("auto", "backend") and strategy in (*SERVERS, "gossip"):
         return (
             f"the plan {plan} with {strategy}: workers send whole tensors to one another, and there is nothing to plan"
         )

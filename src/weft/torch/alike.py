@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
-from time import monotonic
-from typing import Any
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 
-from weft.errors import ExecutionError, PeerError
+from weft.errors import PeerError
 from weft.runtime.agreement import agree
 from weft.runtime.communicator import Communicator
 from weft.runtime.threads import OutOfTimeError, in_time
 from weft.runtime.transport import TransportError
+from weft.torch.backend import launch_on_backend, wait_for_backend
+from weft.torch.reducing import communicator
 
 PIECE_BYTES = 25_000_000
 
@@ -55,11 +55,13 @@ def _named(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 @torch.no_grad()
-def give_to_all(tensors: Iterable[torch.Tensor], group: dist.ProcessGroup | None, seconds: float) -> None:
+def give_to_all(tensors: Iterable[torch.Tensor], group: dist.ProcessGroup | None, timeout: float | None) -> None:
     """Replace the tensors, on every rank, by those of the group's rank 0: as bytes, many at once, whatever their types."""
+    if dist.get_world_size(group) == 1:
+        return
     for piece in _pieces(tensors):
         flat = torch.cat([tensor.detach().reshape(-1).view(torch.uint8) for tensor in piece])
-        _broadcast(flat, group, seconds)
+        _broadcast(flat, group, timeout)
         if dist.get_rank(group) == 0:
             continue
         for tensor, part in zip(piece, torch.split(flat, [tensor.nbytes for tensor in piece]), strict=True):
@@ -79,15 +81,12 @@ def _pieces(tensors: Iterable[torch.Tensor]) -> Iterator[Sequence[torch.Tensor]]
         yield piece
 
 
-def _broadcast(flat: torch.Tensor, group: dist.ProcessGroup | None, seconds: float) -> None:
-    begun, everybody = monotonic(), dist.group.WORLD if group is None else group
+def _broadcast(flat: torch.Tensor, group: dist.ProcessGroup | None, timeout: float | None) -> None:
+    everybody = dist.group.WORLD if group is None else group
     assert everybody is not None
-    work: Any = dist.broadcast(flat, dist.get_global_rank(everybody, 0), group, async_op=True)
-    try:
-        work.wait(timedelta(seconds=seconds))
-    except RuntimeError as error:
-        raise ExecutionError(
-            f"rank {dist.get_rank(group)}: {flat.nbytes} bytes of parameters or buffers have not come from rank 0 after "
-            f"{monotonic() - begun:.1f} s: {error}; every rank must call the model as often as the others, or model.module "
-            "where it is alone"
-        ) from error
+    start = partial(dist.broadcast, flat, dist.get_global_rank(everybody, 0), group, async_op=True)
+    subject = (
+        f"broadcast of {flat.nbytes} bytes of parameters or buffers from rank 0; every rank must call the model as often as the "
+        "others, or model.module where it is alone"
+    )
+    wait_for_backend(launch_on_backend(communicator(group, flat.device), subject, start, timeout), flat.device)

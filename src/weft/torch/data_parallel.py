@@ -22,13 +22,12 @@ from weft.torch.arrangement import BUCKET_BYTES, by_size
 from weft.torch.choice import BACKEND, Choice, Given
 from weft.torch.compressing import Compress, SparseAveraging, averaging_of, compress_of, flat_for_planning
 from weft.torch.deciding import Decision, decided, network_of
-from weft.torch.flights import PATIENCE
 from weft.torch.recording import side_by_side
 from weft.torch.reducing import communicator
 from weft.torch.sparse import SparseStatistics
 from weft.torch.statistics import StepStatistics
 from weft.torch.synchronizer import Synchronizer, Unused
-from weft.torch.tuning import AUTO, Overlap, Tuning, check_scheduler
+from weft.torch.tuning import AUTO, Overlap, Tuning, scheduler_of
 from weft.trace import Trace
 from weft.units import format_bytes
 
@@ -88,7 +87,7 @@ class DataParallel(torch.nn.Module):
         self.module = module
         self.broadcast_buffers = broadcast_buffers
         self._group, self._network = group, network_of(network)
-        self._seconds = PATIENCE if timeout is None else timeout
+        self._timeout = timeout
         self._us = communicator(group, named[0][1].device)
         choice = Choice.of(BACKEND if plan == "auto" else plan)
         self.compress = compress_of(compress)
@@ -96,7 +95,7 @@ class DataParallel(torch.nn.Module):
         if overlap == DEFAULT:
             overlap = AUTO if plan == "auto" and bucket_bytes is None else None
         if isinstance(overlap, str):
-            check_scheduler(overlap)
+            overlap = scheduler_of(overlap)
         size = BUCKET_BYTES if bucket_bytes is None else bucket_bytes
         first = overlap if isinstance(overlap, Arrangement) else by_size([p for _, p in named], size)
         self._synchronizer = Synchronizer(named, first, averaging, unused)
@@ -106,7 +105,7 @@ class DataParallel(torch.nn.Module):
             f"overlap {overlap}, compress {self.compress}, "
             f"{unused=}, {averaging.weights=}, {broadcast_buffers=}, plan {'auto' if plan == 'auto' else choice.digest}"
         )
-        give_to_all([*module.parameters(), *module.buffers()], group, self._seconds)
+        give_to_all([*module.parameters(), *module.buffers()], group, timeout)
         self._buffers_are_due = True
         self.wait_late = False
         """for a ``LateOptimizer``: whether averages may arrive in the next forward pass, except while computing is timed"""
@@ -137,7 +136,7 @@ class DataParallel(torch.nn.Module):
         self._synchronizer.late = self.wait_late and not self._synchronizer.held
         self._check_still_trained()
         if self.broadcast_buffers and self._buffers_are_due and self._synchronizer.averaging.ranks > 1:
-            give_to_all(self.module.buffers(), self._group, self._seconds)
+            give_to_all(self.module.buffers(), self._group, self._timeout)
         begun = monotonic()
         made = self.module(*inputs, **options)
         self._synchronizer.recorder.forward(begun)

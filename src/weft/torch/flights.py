@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from functools import lru_cache
-from threading import Event, Lock
+from functools import lru_cache, partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.distributed as dist
 
-from weft.errors import ExecutionError, InputError
+from weft.errors import InputError
 from weft.runtime.communicator import Running
 from weft.runtime.contribution import ReduceOp
 from weft.runtime.halves import Half, halves
 from weft.runtime.program import Program
 from weft.schedule import Schedule
+from weft.torch.backend import launch_on_backend, wait_for_backend
 from weft.torch.buckets import Bucket
 from weft.torch.choice import Choice, name_of, schedule_of
 from weft.torch.reducing import communicator
@@ -26,13 +25,6 @@ from weft.torch.reducing import communicator
 if TYPE_CHECKING:
     from weft.planning import Plan
     from weft.torch.choice import Way
-
-PATIENCE = 1800.0
-"""Seconds that the backend's own operations may take unless something else is said: torch.distributed's default."""
-
-
-CALLED_BACK = 60.0
-"""Seconds in which the backend says that what it has done is done."""
 
 
 class Flight(Protocol):
@@ -128,9 +120,14 @@ class Averaging:
 
     def launch_on_backend(self, tensor: torch.Tensor) -> Flight:
         """The backend's own all-reduce, whatever was chosen."""
+        begun, us = monotonic(), communicator(self._group, tensor.device)
         tensor.mul_(self._share) if self.weights else tensor.div_(self.ranks)
-        limit = PATIENCE if self.timeout is None else self.timeout
-        return _OnBackend(tensor, self._group, self.rank, self.ranks, limit)
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        subject = f"average of {tensor.numel()} {dtype} by the backend's own all-reduce"
+        start = partial(dist.all_reduce, tensor, group=self._group, async_op=True)
+        running = launch_on_backend(us, subject, start, self.timeout)
+        sent = round(2 * (self.ranks - 1) / self.ranks * tensor.nbytes)
+        return _OnBackend(begun, running, sent, tensor.device)
 
 
 class Landed:
@@ -174,53 +171,19 @@ class Executed:
 class _OnBackend:
     """By the backend itself."""
 
-    def __init__(
-        self, tensor: torch.Tensor, group: dist.ProcessGroup | None, rank: int, ranks: int, seconds: float
-    ) -> None:
-        self.begun, self.ended = monotonic(), 0.0
-        self.bytes_sent = round(2 * (ranks - 1) / ranks * tensor.nbytes)
-        self._what = f"rank {rank}: the backend's own all-reduce of {tensor.nbytes} bytes among {ranks} ranks"
-        self._seconds = seconds
-        self._error: RuntimeError | None = None
-        self._done = Event()
-        self._lock = Lock()
-        self._calls: list[Callable[[], None]] = []
-        work: Any = dist.all_reduce(tensor, group=group, async_op=True)
-        self._work = work
-        work.get_future().add_done_callback(self._end)
+    def __init__(self, begun: float, running: Running, bytes_sent: int, device: torch.device) -> None:
+        self.begun, self.bytes_sent = begun, bytes_sent
+        self._running, self._device = running, device
 
-    def _end(self, future: Any) -> None:
-        """Called by the backend, whose work is not over before this returns: do not wait for it here."""
-        try:
-            future.value()
-        except RuntimeError as error:
-            self._error = error
-        with self._lock:
-            self.ended = monotonic()
-            calls, self._calls = self._calls, []
-        self._done.set()
-        for call in calls:
-            call()
+    @property
+    def ended(self) -> float:
+        return self._running.execution.ended
 
     def wait(self) -> None:
-        try:
-            if not self.ended:
-                self._work.wait(timedelta(seconds=self._seconds))
-                self._done.wait(CALLED_BACK)
-            if self._error is not None:
-                raise self._error
-        except RuntimeError as error:
-            raise ExecutionError(
-                f"{self._what} failed after {monotonic() - self.begun:.1f} s: {error}; which rank is to blame the backend "
-                "does not say: a plan would"
-            ) from error
+        wait_for_backend(self._running, self._device)
 
     def when_done(self, call: Callable[[], None]) -> None:
-        with self._lock:
-            if not self.ended:
-                self._calls.append(call)
-                return
-        call()
+        self._running.execution.when_done(call)
 
 
 @lru_cache(maxsize=256)

@@ -88,10 +88,12 @@ class Overlap:
         )
 
 
-def check_scheduler(name: str) -> None:
-    """Refuse a name that is not one, before anything is measured."""
-    if name not in OVERLAPS:
+def scheduler_of(name: str) -> str:
+    """The scheduler of a name, with hyphens or underscores; refuses one that is not known before anything is measured."""
+    known = name.replace("_", "-")
+    if known not in OVERLAPS:
         raise InputError(f"overlap={name!r} is not known: it must be one of {', '.join(OVERLAPS)}")
+    return known
 
 
 class Tuning:

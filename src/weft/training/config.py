@@ -189,9 +189,10 @@ def _check(reader: Reader, config: Config) -> None:
         reader.mistake("plan.plan", problem)
     if config.plan.network is not None and not config.beside(config.plan.network).is_file():
         reader.mistake("plan.network", f"there is no file {config.beside(config.plan.network)}")
-    problem = compress_mistake(config)
+    problem = combination_mistake(config)
     if problem:
-        reader.mistake("strategy.parts" if config.compress.name == "none" else "compress.name", problem)
+        where = "strategy.parts" if config.strategy.parts > 1 else "strategy.name"
+        reader.mistake(where if config.compress.name == "none" else "compress.name", problem)
 
 
 PLANS = ("auto", "backend")
@@ -230,16 +231,17 @@ def strategy_mistake(name: str) -> str | None:
     return f'there is no strategy "{name}"{closest(name, known) or "; there are " + ", ".join(known)}'
 
 
-def compress_mistake(config: Config) -> str | None:
-    """What does not go together with how less is sent, if anything does not."""
+def combination_mistake(config: Config) -> str | None:
+    """What does not go together, if anything does not."""
     from weft.strategies.composing import refusal
 
     name, strategy = config.compress.name, config.strategy
-    problem = refusal(strategy.name, compress=name, parts=strategy.parts)
+    plan = config.plan.plan if config.plan.plan.endswith(".json") else config.plan.plan.replace("_", "-")
+    problem = refusal(strategy.name, plan, config.plan.overlap.replace("_", "-"), name, strategy.parts)
     if problem is not None:
         return problem
-    if config.compress.is_sparse and config.plan.plan not in PLANS:
-        return f"{name} sends parts of gradients in its own way: leave the plan {config.plan.plan} out"
+    if config.output.trace is not None and strategy.name != "bsp":
+        return f"a trace with {strategy.name}: the steps that are traced are those of bsp"
     if config.compress.is_sparse and config.compress.momentum and config.optimizer.momentum:
         return "with momentum correction the optimizer must have none of its own: set optimizer.momentum = 0"
     return None

@@ -1,5 +1,7 @@
 """``--workers N``: so many processes of ourselves on this machine, over loopback.
 
+Importing PyTorch takes a processor several seconds, so on Linux we do it once and fork the workers.
+
 Rank 0's output is ours; what the others write goes to standard error behind their rank. When one fails, the others have a few
 seconds to say what they saw, and all end. Workers die with us, however we die. Ctrl-C becomes SIGTERM for them: one that is not
 training yet ends without a word, the others write a checkpoint. A second Ctrl-C kills.
@@ -7,6 +9,7 @@ training yet ends without a word, the others write a checkpoint. A second Ctrl-C
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import selectors
@@ -15,9 +18,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from weft.emulation.output import Prefixed, write_all
 from weft.training.environment import LAUNCHER, LISTENER, is_launched
@@ -41,9 +47,23 @@ def die_with_launcher() -> None:
 
 
 @dataclass(slots=True)
+class Child:
+    """A process that was forked, as ``subprocess`` would show it."""
+
+    pid: int
+    returncode: int | Any = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+
+@dataclass(slots=True)
 class _Worker:
     rank: int
-    process: subprocess.Popen[bytes]
+    process: Child | subprocess.Popen[bytes]
     output: Prefixed
     pipe: int | None
     """where its output comes from; rank 0 has ours"""
@@ -53,40 +73,104 @@ class _Worker:
             os.killpg(self.process.pid, number)
 
 
-def launched(arguments: Sequence[str], count: int) -> int:
-    """Run ``weft`` with these arguments as every worker; the exit code of the first that failed, or 0."""
+Command = Callable[[Sequence[str]], int]
+
+
+def launched(arguments: Sequence[str], count: int, command: Command) -> int:
+    """Run ``weft`` with these arguments as every worker; the exit code of the first that failed, or 0.
+
+    ``command`` is the command line itself: what takes arguments and returns an exit code.
+    """
+    forks = sys.platform == "linux"
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything starts threads, which a fork would not have
+    if forks:
+        import weft.training.job  # noqa: F401 - and all that it imports
+    workers: list[_Worker] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        workers = [_started(arguments, rank, count, listener) for rank in range(count)]
+        for rank in range(count):
+            pipe, end = os.pipe() if rank else (None, None)
+            variables = _variables(rank, count, listener)
+            if forks:
+                unneeded = [worker.pipe for worker in workers] + [pipe] + ([listener.fileno()] if rank else [])
+                process: Child | subprocess.Popen[bytes] = _forked(
+                    partial(command, arguments), variables, end, unneeded
+                )
+            else:
+                process = _spawned(arguments, variables, end, () if rank else (listener.fileno(),))
+            if end is not None and pipe is not None:
+                os.close(end)
+                os.set_blocking(pipe, False)
+            output = Prefixed(f"[{rank}] ", lambda data: write_all(_STANDARD_ERROR, data))
+            workers.append(_Worker(rank, process, output, pipe))
     return _Watch(workers).to_the_end()
 
 
-def _started(arguments: Sequence[str], rank: int, count: int, listener: socket.socket) -> _Worker:
-    variables = {
+def _variables(rank: int, count: int, listener: socket.socket) -> dict[str, str]:
+    return {
         "RANK": str(rank),
         "WORLD_SIZE": str(count),
         "LOCAL_RANK": str(rank),
         "LOCAL_WORLD_SIZE": str(count),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(listener.getsockname()[1]),
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
         LAUNCHER: str(os.getpid()),
         LISTENER: str(listener.fileno()),
     }
-    pipe, end = os.pipe() if rank else (None, None)
-    process = subprocess.Popen(  # noqa: S603 - it is ourselves
+
+
+def _spawned(
+    arguments: Sequence[str], variables: dict[str, str], end: int | None, kept: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - it is ourselves
         [sys.executable, "-P", "-m", "weft", *arguments],
         env=os.environ | variables,
         stdin=subprocess.DEVNULL,
         stdout=end,
         stderr=end,
         start_new_session=True,  # so that Ctrl-C comes to us alone, and we decide
-        pass_fds=() if rank else (listener.fileno(),),
+        pass_fds=kept,
     )
-    if end is not None and pipe is not None:
-        os.close(end)
-        os.set_blocking(pipe, False)
-    return _Worker(rank, process, Prefixed(f"[{rank}] ", lambda data: write_all(_STANDARD_ERROR, data)), pipe)
+
+
+def _forked(
+    work: Callable[[], int], variables: dict[str, str], end: int | None, unneeded: Sequence[int | None]
+) -> Child:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return Child(pid)
+    code = 1
+    try:
+        os.setsid()  # so that Ctrl-C comes to the launcher alone, which decides
+        os.environ.update(variables)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        if end is not None:
+            os.dup2(end, 1)
+            os.dup2(end, 2)
+        for number in (end, *unneeded):
+            if number is not None:
+                os.close(number)
+        code = _as_worker(work)
+    finally:
+        os._exit(code)
+
+
+def _as_worker(work: Callable[[], int]) -> int:
+    """The command, and all that Python does at its end; the exit code."""
+    code = 1
+    try:
+        code = work()
+    except SystemExit as stopped:
+        code = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return code
 
 
 class _Watch:

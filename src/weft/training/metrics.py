@@ -3,7 +3,7 @@
 ``step``, ``epoch`` (both counted from 1), ``loss``, ``samples`` (of all workers), ``seconds`` (of this step), ``elapsed`` (of all
 steps so far), ``communication_seconds`` (with gradients on the network), ``exposed_seconds`` (that training waited for it),
 ``bytes_sent`` (of gradients, by all workers together), ``learning_rate``; and, where the model was evaluated after this
-step, ``accuracy`` and ``test_loss``. Loss and seconds are averages over the workers.
+step, ``accuracy`` and ``test_loss``. Loss and seconds are averages over the workers; a loss that is not finite is null.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from weft.errors import InputError
-from weft.files import write_atomically
+from weft.files import without_nan, write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class StepRecord:
     test_loss: float | None = None
 
     def to_json(self) -> str:
-        return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
+        known = {key: value for key, value in asdict(self).items() if value is not None}
+        return json.dumps(without_nan(known), allow_nan=False)
 
 
 class MetricsFile:

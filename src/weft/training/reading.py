@@ -81,6 +81,8 @@ class Reader:
     def _choice(self, choices: list[str], value: Any, place: str) -> Any:
         if value in choices:
             return value
+        if isinstance(value, str) and value.replace("_", "-") in choices:
+            return value.replace("_", "-")
         near = closest(value, choices) if isinstance(value, str) else ""
         self.mistake(place, f"{_shown(value)} is not possible{near or '; choose ' + ' or '.join(choices)}")
         return _BAD

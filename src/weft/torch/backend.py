@@ -1,0 +1,72 @@
+"""The backend's own operations, in line with executions of schedules.
+
+The backend itself waits for half an hour, and then does not say for whom. In line, its operations are numbered and agreed upon,
+their deadlines come from measured times, and when one fails all ranks together find out who is to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+
+from weft.runtime.communicator import Communicator, Running
+from weft.runtime.deadline import Term
+from weft.runtime.ending import Ending
+from weft.runtime.execution import Execution
+
+
+class BackendOperation(Ending):
+    """One at work. Of its messages nothing is known."""
+
+    channels: tuple[()] = ()
+
+    def __init__(self, term: Term, on_end: Callable[[Exception | None], bool]) -> None:
+        super().__init__(term, on_end)
+        self.posted_sends: dict[int, int] = {}
+        self._work: Any = None
+
+    def run(self, start: Callable[[], Any]) -> None:
+        """``start`` returns the backend's handle of what it has begun."""
+        try:
+            self._work = start()
+            self._work.get_future().add_done_callback(self._landed)
+        except RuntimeError as error:
+            self._end(error)
+
+    def _landed(self, future: Any) -> None:
+        """Called by the backend, whose work is not over before this returns: do not wait for it here."""
+        try:
+            future.value()
+        except RuntimeError as error:
+            self._end(error)
+        else:
+            self._end(None)
+
+    def line_up(self) -> None:
+        """Let what follows on a device's stream wait for the result."""
+        if self._work is not None:
+            self._work.wait()
+
+
+def launch_on_backend(us: Communicator, subject: str, start: Callable[[], Any], timeout: float | None) -> Running:
+    """Start an operation of the backend; all ranks do so in the same order. ``subject`` is what they agree on."""
+
+    def made(number: int, term: Term, ended: Callable[[Exception | None], bool]) -> Running:
+        return Running(us, cast(Execution, BackendOperation(term, ended)), number, subject)
+
+    running = us.enter(subject, timeout, made, at_once=True)
+    operation_of(running).run(start)
+    return running
+
+
+def operation_of(running: Running) -> BackendOperation:
+    return cast(BackendOperation, running.execution)
+
+
+def wait_for_backend(running: Running, device: torch.device) -> None:
+    """Return when it is done; raise ``PeerError`` if that cannot be. May be called by what is told of the end."""
+    running.wait()
+    if device.type != "cpu":  # on a CPU all is there, and whoever is told of the end would wait for himself
+        operation_of(running).line_up()
