@@ -53,6 +53,7 @@ def checkpoint(folder: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 def test_a_sparse_training_goes_on_to_the_same_bits_and_sends_less(tmp_path: Path) -> None:
     whole = run(tmp_path, "-o", str(tmp_path / "whole"), text=CONFIG + SPARSE)
     run(tmp_path, "-o", str(tmp_path / "parts"), "--steps", "7", text=CONFIG + SPARSE)

@@ -13,7 +13,7 @@ import pytest
 from weft.emulation.capabilities import capabilities
 
 ROOT = Path(__file__).parent.parent
-CASES = ["ring:kill", "forest:cut", "parameter-server:slow", "backend:stop"]
+CASES = ["ring:kill", "forest:cut", "backend:stop"]
 VICTIM = "2"
 
 

@@ -73,7 +73,7 @@ def test_real_workers_have_the_losses_of_the_training_in_memory(job: Path, strat
     assert real["bytes_sent"] == memory["bytes_sent"]
 
 
-@pytest.mark.parametrize("strategy", [slow("ds-sync"), "local-sgd"])
+@pytest.mark.parametrize("strategy", [slow("ds-sync"), slow("local-sgd")])
 def test_resuming_goes_on_to_the_same_bits_on_every_rank(job: Path, strategy: str) -> None:
     trained(job, "whole", strategy, "--workers", str(WORKERS), "--steps", "12")
     trained(job, "parts", strategy, "--workers", str(WORKERS), "--steps", "7")
@@ -87,6 +87,7 @@ def test_resuming_goes_on_to_the_same_bits_on_every_rank(job: Path, strategy: st
             assert torch.equal(value, states[1]["module"][key]), f"{name}: {key}"
 
 
+@pytest.mark.slow
 def test_another_number_of_workers_cannot_go_on(job: Path) -> None:
     trained(job, "out", "gossip", "--workers", "2", "--steps", "3", "--network", str(_mesh(job)))
     process = started(job, "out", "gossip", "--workers", "3", "--resume", "--network", str(_mesh(job, 3)))
@@ -109,6 +110,7 @@ def test_servers_train_a_model(job: Path, strategy: str) -> None:
     assert document["accuracy"] > 0.5
 
 
+@pytest.mark.slow
 def test_servers_go_on_from_a_checkpoint(job: Path) -> None:
     """Without staleness, and without momentum, in which the order of workers would show: as if there had been no pause."""
     job.write_text(CONFIG + "staleness = 0\n[optimizer]\nmomentum = 0.0\n[output]\ncheckpoint_steps = 5\n")
