@@ -142,7 +142,9 @@ def ended(processes: list[subprocess.Popen[str]], seconds: float) -> list[tuple[
         _end(processes)
 
 
-@pytest.mark.parametrize(("size", "mode"), [pytest.param(4, "results", marks=pytest.mark.slow), (3, "results only"), (2, "results only")])
+@pytest.mark.parametrize(
+    ("size", "mode"), [pytest.param(4, "results", marks=pytest.mark.slow), (3, "results only"), (2, "results only")]
+)
 def test_on_gloo_results_are_those_of_memory_and_models_learn(size: int, mode: str) -> None:
     processes = started(size, mode)
     told = ended(processes, 150)
