@@ -95,7 +95,7 @@ class Methods:
     def _ds_sync(self, strategy: Any, step: int) -> None:
         book = self.books[id(strategy)]
         begun = time.perf_counter()
-        schedule = book.schedule(strategy.pattern.round(step), self.us.transport.rank)
+        schedule = book.schedule(strategy.pattern.round(step), self.us.transport.rank, self.nbytes)
         self._round(strategy.pattern, step, f"ds-sync {book.digest}", schedule)
         self.seconds.append(time.perf_counter() - begun)
 

@@ -73,20 +73,20 @@ def main() -> None:
     parser.add_argument("scenarios", nargs="*", default=[*known, "G"], metavar="LETTER")
     parser.add_argument("--size", default="25MB")
     parser.add_argument("--repeat", type=int, default=11)
-    parser.add_argument("--file-only", action="store_true", help="without the runs that plan from a probe")
+    parser.add_argument("--source", choices=("file", "probe", "both"), default="both", help="what plans are made from")
     args = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for letter in args.scenarios:
         if letter == "G":
             sources = {"file": ("plain loopback, 4 workers", on_loopback(args.size, args.repeat))}
         else:
-            ways = (False,) if args.file_only else (False, True)
             sources = {
-                "probe" if probed else "file": (
+                source: (
                     known[letter].about,
-                    emulated(known[letter], args.size, args.repeat, probed=probed),
+                    emulated(known[letter], args.size, args.repeat, probed=source == "probe"),
                 )
-                for probed in ways
+                for source in ("file", "probe")
+                if args.source in (source, "both")
             }
         for planned_from, (about, results) in sources.items():
             for result in results:

@@ -103,6 +103,37 @@ def test_with_two_racks_a_slow_uplink_changes_nothing() -> None:
         assert plain.round(step) == adjusted.round(step)
 
 
+def test_an_uplink_that_is_crossed_seldom_is_crossed_in_every_other_step_by_turns() -> None:
+    pattern = divide_and_shuffle(racks(4, 4), slow_uplinks=[0, 1], seldom=[0, 1])
+    assert pattern.period == 8
+    crossed = [between(pattern, step) for step in range(8)]
+    assert crossed == [[(0, 4)], [], [(1, 5)], [], [(2, 6)], [], [(3, 7)], []]
+    assert groups(pattern, 1) == {(0, 1, 2, 3), (4, 5, 6, 7)}
+    assert "every other step" in pattern_table(pattern)
+
+
+def test_only_slow_uplinks_are_crossed_seldom() -> None:
+    plain = divide_and_shuffle(racks(3, 3, 3, 3), slow_uplinks=[0])
+    seldom = divide_and_shuffle(racks(3, 3, 3, 3), slow_uplinks=[0], seldom=[0, 1])
+    for step in range(seldom.period):
+        met = between(seldom, step)
+        assert len(met) == (1 if step % 2 else len(between(plain, step)))
+        assert not step % 2 or all(rank > 2 for group in met for rank in group)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
+@settings(max_examples=60, deadline=None)
+def test_patterns_with_uplinks_that_are_crossed_seldom_divide_contract_and_repeat(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    slow = data.draw(st.sets(st.integers(0, len(sizes) - 1)))
+    seldom = data.draw(st.sets(st.sampled_from(sorted(slow)))) if slow else set()
+    lazy = data.draw(st.sets(st.integers(0, sum(sizes) - 1), max_size=2))
+    pattern = divide_and_shuffle(racks(*sizes), sorted(lazy), sorted(slow), sorted(seldom))  # checks the first two
+    for step in range(min(pattern.period, ROUNDS)):
+        assert pattern.round(step) == pattern.round(step + pattern.period)
+
+
 def test_a_single_rack_averages_as_one_group_in_every_step() -> None:
     pattern = divide_and_shuffle(racks(5))
     assert pattern.period == 1

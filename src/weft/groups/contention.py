@@ -10,7 +10,8 @@ somebody is known to be slow, groups with it are not held against the others.
 Slow is whoever is below ``slow`` of the fastest that was seen at the same time: if everything is slow, nothing is. On emulated
 racks a background flow left groups of 25 MB 72% to 79% of their speed, while all others were within 2% of each other, so 0.82
 lies between. Who is slow stays so until it was above ``well`` for several times in a row. Between the two nothing changes: no
-flapping. All is computed from numbers that every rank has, in the same order, so all ranks decide alike.
+flapping. A slow uplink below ``seldom`` is crossed in every other step only, until it was above ``often`` for as many times.
+All is computed from numbers that every rank has, in the same order, so all ranks decide alike.
 """
 
 from __future__ import annotations
@@ -91,18 +92,24 @@ def speeds_of(
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When somebody counts as slow, and when no longer: parts of the fastest, and how many times in a row."""
+    """When somebody counts as slow, and when no longer: parts of the fastest, and how many times in a row.
+
+    The pair that crosses an uplink sends 3/4 of what a home group of three does, so from 0.6 on it is what a step waits for.
+    """
 
     slow: float = 0.82
     well: float = 0.9
+    seldom: float = 0.6
+    often: float = 0.75
     slow_times: int = 1
     well_times: int = 2
 
     def __post_init__(self) -> None:
-        if not 0 < self.slow <= self.well <= 1:
-            raise InputError(
-                f"thresholds of {self.slow} and {self.well} are not possible: 0 < slow <= well <= 1 is needed"
-            )
+        for low, high in ((self.slow, self.well), (self.seldom, self.often)):
+            if not 0 < low <= high <= 1:
+                raise InputError(
+                    f"thresholds of {low} and {high} are not possible: 0 < slow <= well <= 1 is needed, and of seldom and often"
+                )
         if self.slow_times < 1 or self.well_times < 1:
             raise InputError(f"{self.slow_times} and {self.well_times} times are not possible: at least 1 is needed")
 
@@ -115,6 +122,8 @@ class Contention:
     thresholds: Thresholds = field(default_factory=Thresholds)
     slow_workers: tuple[int, ...] = ()
     slow_uplinks: tuple[int, ...] = ()
+    seldom: tuple[int, ...] = ()
+    """the racks whose uplinks are crossed in every other step only, as long as they are slow"""
     times: tuple[tuple[str, int, int], ...] = ()
     """(kind, number, how many times in a row it was seen to be otherwise than it counts)"""
 
@@ -122,24 +131,32 @@ class Contention:
         """What is known after these measurements; whoever was not measured stays as it is."""
         best = max([*speeds.workers.values(), *speeds.uplinks.values()], default=0.0)
         times = {(kind, number): count for kind, number, count in self.times}
-        workers = self._judged("worker", speeds.workers, set(self.slow_workers), best, times)
-        uplinks = self._judged("uplink", speeds.uplinks, set(self.slow_uplinks), best, times)
+        limits = self.thresholds.slow * best, self.thresholds.well * best
+        workers = self._judged("worker", speeds.workers, self.slow_workers, limits, times)
+        uplinks = self._judged("uplink", speeds.uplinks, self.slow_uplinks, limits, times)
+        limits = self.thresholds.seldom * best, self.thresholds.often * best
+        seldom = self._judged("seldom", speeds.uplinks, self.seldom, limits, times)
         kept = tuple(sorted((kind, number, count) for (kind, number), count in times.items() if count))
-        return replace(self, slow_workers=workers, slow_uplinks=uplinks, times=kept)
+        return replace(self, slow_workers=workers, slow_uplinks=uplinks, seldom=seldom, times=kept)
 
     def after_meetings(self, meetings: Iterable[Meeting]) -> Contention:
         """What is known after groups met, by how long they took."""
         return self.after(speeds_of(self.racks, meetings, self.slow_workers, self.slow_uplinks))
 
     def _judged(
-        self, kind: str, speeds: Mapping[int, float], slow: set[int], best: float, times: dict[tuple[str, int], int]
+        self,
+        kind: str,
+        speeds: Mapping[int, float],
+        known: tuple[int, ...],
+        limits: tuple[float, float],
+        times: dict[tuple[str, int], int],
     ) -> tuple[int, ...]:
-        limits = self.thresholds
+        slow, (low, high) = set(known), limits
         for number, speed in sorted(speeds.items()):
             is_slow = number in slow
-            otherwise = speed >= limits.well * best if is_slow else speed < limits.slow * best
+            otherwise = speed >= high if is_slow else speed < low
             count = times.get((kind, number), 0) + 1 if otherwise else 0
-            if count >= (limits.well_times if is_slow else limits.slow_times):
+            if count >= (self.thresholds.well_times if is_slow else self.thresholds.slow_times):
                 slow ^= {number}
                 count = 0
             times[kind, number] = count
@@ -148,8 +165,11 @@ class Contention:
     @property
     def pattern(self) -> DivideAndShuffle:
         """The pattern for who is slow now; the original one if nobody is."""
-        return divide_and_shuffle(self.racks, self.slow_workers, self.slow_uplinks)
+        return divide_and_shuffle(self.racks, self.slow_workers, self.slow_uplinks, self.seldom)
 
     def __str__(self) -> str:
-        uplinks = [f"the uplink of {self.racks[number].name}" for number in self.slow_uplinks]
+        rare = " (crossed in every other step)"
+        uplinks = [
+            f"the uplink of {self.racks[number].name}{rare * (number in self.seldom)}" for number in self.slow_uplinks
+        ]
         return ", ".join([*(f"worker {rank}" for rank in self.slow_workers), *uplinks]) or "nobody is slow"

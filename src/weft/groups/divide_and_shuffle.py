@@ -7,6 +7,10 @@ Slow ones are kept in groups of two, so that they have the least to send. The re
 meets that of one regular rack, another one in every step, while the other regular ones meet in one large group. A worker with a
 slow link of its own never represents its rack; at home it is paired with a regular worker, another one in every step.
 
+Between two racks that changes nothing: the pair of their representatives is the smallest group that there can be, and a slow
+uplink holds all of them up in every step. So, beyond the paper, an uplink may be crossed ``seldom``: in every other step. In
+the steps between, everybody is at home.
+
 Decided here, because the paper leaves it open:
 
 - A representative that would be alone stays at home for the step. So a single rack is one group, in every step.
@@ -56,7 +60,7 @@ class DivideAndShuffle:
         homes = [len(turns) * self._home_turns(rack) for rack, turns in zip(self.racks, self._turns, strict=True)]
         slow = len(self._held_up)
         between = pairings(slow, len(self.racks) - slow) if len(self.racks) > 1 else 1
-        return lcm(*homes, self._stride * between)
+        return lcm(*homes, self._stride * between) * (2 if self._seldom else 1)
 
     def round(self, step: int) -> Round:
         away = self._away(step)
@@ -70,10 +74,15 @@ class DivideAndShuffle:
         """The groups between racks: only those in which somebody meets somebody."""
         if len(self.racks) == 1:
             return []
-        present = [turns[step % len(turns)] for turns in self._turns]
+        present = [
+            turns[(step // 2 if number in self._seldom else step) % len(turns)]
+            for number, turns in enumerate(self._turns)
+        ]
         slow = self._held_up
         quick = [number for number in range(len(self.racks)) if number not in slow]
         met = paired(slow, quick, step // self._stride)
+        if step % 2:
+            met = [group for group in met if not self._seldom.intersection(group)]
         groups = [[rank for number in group if (rank := present[number]) is not None] for group in met]
         return [group for group in groups if len(group) > 1]
 
@@ -94,6 +103,11 @@ class DivideAndShuffle:
         """The racks whose representatives are slow."""
         return [number for number, rack in enumerate(self.racks) if rack.held_up]
 
+    @cached_property
+    def _seldom(self) -> set[int]:
+        """The racks whose uplinks are crossed in every other step only."""
+        return {number for number, rack in enumerate(self.racks) if rack.seldom}
+
     @property
     def _stride(self) -> int:
         return lcm(*(len(turns) for turns in self._turns)) if self.patient else 1
@@ -108,12 +122,18 @@ class DivideAndShuffle:
 
 
 def divide_and_shuffle(
-    network: Network | Sequence[Rack], slow_workers: Sequence[int] = (), slow_uplinks: Sequence[int] = ()
+    network: Network | Sequence[Rack],
+    slow_workers: Sequence[int] = (),
+    slow_uplinks: Sequence[int] = (),
+    seldom: Sequence[int] = (),
 ) -> DivideAndShuffle:
-    """The pattern of a network's racks, adjusted for slow workers (ranks) and slow uplinks (numbers of racks), and checked."""
+    """The pattern of a network's racks, adjusted for slow workers (ranks) and slow uplinks (numbers of racks), and checked.
+
+    Of the slow uplinks those of ``seldom`` are crossed in every other step only.
+    """
     racks = racks_of(network) if isinstance(network, Network) else tuple(network)
     if slow_workers or slow_uplinks or isinstance(network, Network):
-        racks = with_slow(racks, slow_workers, slow_uplinks)
+        racks = with_slow(racks, slow_workers, slow_uplinks, seldom)
     plain = DivideAndShuffle(racks)
     ways = (plain, replace(plain, rests=True), replace(plain, patient=True), replace(plain, rests=True, patient=True))
     pattern = next((way for way in ways if not never_meeting(way)), plain)

@@ -12,12 +12,16 @@ from weft.network import Network
 
 @dataclass(frozen=True)
 class Rack:
-    """Workers behind one uplink. ``slow`` are those whose own links are contended; ``slow_uplink`` says it of the uplink."""
+    """Workers behind one uplink. ``slow`` are those whose own links are contended; ``slow_uplink`` says it of the uplink.
+
+    ``seldom``: the uplink is so slow that it is crossed in every other step only.
+    """
 
     name: str
     ranks: tuple[int, ...]
     slow: tuple[int, ...] = ()
     slow_uplink: bool = False
+    seldom: bool = False
 
     def __post_init__(self) -> None:
         if not self.ranks or len(set(self.ranks)) != len(self.ranks):
@@ -60,15 +64,26 @@ def racks_of(network: Network) -> tuple[Rack, ...]:
     )
 
 
-def with_slow(racks: Sequence[Rack], workers: Iterable[int] = (), uplinks: Iterable[int] = ()) -> tuple[Rack, ...]:
-    """The same racks with these ranks, and the uplinks of these racks, as the slow ones: not more than these."""
+def with_slow(
+    racks: Sequence[Rack], workers: Iterable[int] = (), uplinks: Iterable[int] = (), seldom: Iterable[int] = ()
+) -> tuple[Rack, ...]:
+    """The same racks with these ranks, and the uplinks of these racks, as the slow ones: not more than these.
+
+    Of ``seldom`` those count whose uplinks are slow.
+    """
     slow, uplink = set(workers), set(uplinks)
+    rare = uplink.intersection(seldom)
     unknown = slow.difference(rank for rack in racks for rank in rack.ranks)
     if unknown:
         raise InputError(f"rank {min(unknown)} cannot be slow: it is in none of the racks")
     if not uplink <= set(range(len(racks))):
         raise InputError(f"there is no rack {max(uplink)}: there are {len(racks)}, counted from 0")
     return tuple(
-        replace(rack, slow=tuple(rank for rank in rack.ranks if rank in slow), slow_uplink=number in uplink)
+        replace(
+            rack,
+            slow=tuple(rank for rank in rack.ranks if rank in slow),
+            slow_uplink=number in uplink,
+            seldom=number in rare,
+        )
         for number, rack in enumerate(racks)
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from weft.groups.consensus import consensus
 from weft.groups.divide_and_shuffle import DivideAndShuffle
+from weft.groups.racks import Rack
 from weft.groups.rounds import Group, Pattern, Round
 
 MOST_LINES = 12
@@ -28,7 +29,13 @@ def pattern_table(pattern: Pattern, names: Sequence[str] | None = None) -> str:
 def _head(pattern: Pattern) -> list[str]:
     if not isinstance(pattern, DivideAndShuffle):
         return ["step", "groups"]
-    return ["step", "between racks", *(rack.name + " (slow uplink)" * rack.slow_uplink for rack in pattern.racks)]
+    return ["step", "between racks", *(rack.name + _uplink(rack) for rack in pattern.racks)]
+
+
+def _uplink(rack: Rack) -> str:
+    if not rack.slow_uplink:
+        return ""
+    return " (slow uplink, crossed in every other step)" if rack.seldom else " (slow uplink)"
 
 
 def _cells(pattern: Pattern, now: Round, names: Sequence[str] | None) -> list[str]:

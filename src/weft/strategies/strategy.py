@@ -73,19 +73,24 @@ class Averaging:
         return self if self.contention is None else self._with(self.contention.after(speeds))
 
     def as_known(
-        self, slow_workers: tuple[int, ...], slow_uplinks: tuple[int, ...], times: tuple[tuple[str, int, int], ...] = ()
+        self,
+        slow_workers: tuple[int, ...],
+        slow_uplinks: tuple[int, ...],
+        times: tuple[tuple[str, int, int], ...] = (),
+        seldom: tuple[int, ...] = (),
     ) -> Averaging:
         """The strategy where these are known to be slow, as a saved training says."""
         if self.contention is None:
             return self
-        return self._with(replace(self.contention, slow_workers=slow_workers, slow_uplinks=slow_uplinks, times=times))
+        known = replace(self.contention, slow_workers=slow_workers, slow_uplinks=slow_uplinks, times=times)
+        return self._with(replace(known, seldom=seldom))
 
     def _with(self, after: Contention) -> Averaging:
         before = self.contention
         if before is None or after == before:
             return self
-        same = (after.slow_workers, after.slow_uplinks) == (before.slow_workers, before.slow_uplinks)
-        pattern = self.pattern if same else in_parts(after.pattern, self.parts)
+        slow = [(one.slow_workers, one.slow_uplinks, one.seldom) for one in (before, after)]
+        pattern = self.pattern if slow[0] == slow[1] else in_parts(after.pattern, self.parts)
         return replace(self, contention=after, pattern=pattern)
 
 

@@ -11,12 +11,13 @@ Slurm scripts and ``weft emulate`` set up.
 """
 
 from weft.overlap.arrangement import Arrangement, BucketRule
+from weft.runtime.communicators import communicator
 from weft.torch.choice import Choice
 from weft.torch.data_parallel import DataParallel
 from weft.torch.deciding import Decision, Trial
 from weft.torch.hook import HookState, comm_hook, noop_hook
 from weft.torch.late import LateOptimizer
-from weft.torch.reducing import all_reduce, communicator, plan
+from weft.torch.reducing import all_reduce, plan
 from weft.torch.sparse import SparseState, SparseStatistics, sparse_all_reduce, sparse_hook
 from weft.torch.statistics import StepStatistics
 from weft.torch.strategies import Synchronized

@@ -23,7 +23,7 @@ from weft.torch.choice import BACKEND, Choice, Given
 from weft.torch.compressing import Compress, SparseAveraging, averaging_of, compress_of, flat_for_planning
 from weft.torch.deciding import Decision, decided, network_of
 from weft.torch.recording import side_by_side
-from weft.torch.reducing import communicator
+from weft.runtime.communicators import communicator
 from weft.torch.sparse import SparseStatistics
 from weft.torch.statistics import StepStatistics
 from weft.torch.synchronizer import Synchronizer, Unused

@@ -26,7 +26,7 @@ from weft.runtime.probe import probe
 from weft.runtime.turns import slowest, timed
 from weft.torch.choice import BACKEND, Choice, Way, name_of
 from weft.torch.flights import Averaging, Flight
-from weft.torch.reducing import communicator
+from weft.runtime.communicators import communicator
 from weft.units import format_bytes, format_seconds
 
 TURNS, LEAST_TURNS = 7, 3

@@ -4,39 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 
-from weft.errors import InputError
-from weft.runtime.communicator import Communicator, Running
+from weft.runtime.communicator import Running
+from weft.runtime.communicators import communicator
 from weft.runtime.contribution import ReduceOp
-from weft.runtime.process_group import ProcessGroupTransport
 from weft.schedule import Schedule
 
 if TYPE_CHECKING:
     from weft.network import Network
     from weft.planning import Plan
-
-_communicators: WeakKeyDictionary[dist.ProcessGroup, dict[str, Communicator]] = WeakKeyDictionary()
-"""of every group that is not destroyed, and for each kind of device"""
-
-
-def communicator(group: dist.ProcessGroup | None = None, device: torch.device | str = "cpu") -> Communicator:
-    """The communicator of a process group (the default one if none is given), made when first asked for."""
-    if not dist.is_available() or not dist.is_initialized():
-        raise InputError("torch.distributed is not set up: call torch.distributed.init_process_group first")
-    found = dist.group.WORLD if group is None else group
-    assert found is not None
-    kind = torch.device(device).type
-    ours = _communicators.setdefault(found, {})
-    if kind not in ours:
-        downward = None
-        if found._get_backend(torch.device(kind)).name() != "gloo":
-            downward = dist.new_group(dist.get_process_group_ranks(found), use_local_synchronization=True)
-        ours[kind] = Communicator(ProcessGroupTransport(found, kind, downward))
-    return ours[kind]
 
 
 def plan(network: Network, nbytes: float, *, seconds: float = 10.0, group: dist.ProcessGroup | None = None) -> Plan:

@@ -32,7 +32,7 @@ from weft.sparse.rounds import Part
 from weft.sparse.teams import AlphaBeta, TeamChoice
 from weft.torch.alpha_beta import measured_alpha_beta
 from weft.torch.hook import future_of
-from weft.torch.reducing import communicator
+from weft.runtime.communicators import communicator
 
 VERSION = 1
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

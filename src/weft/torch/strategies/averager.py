@@ -135,7 +135,7 @@ class Averager:
             part = BucketPart(self.buckets[len(self._flights)], exchange.part)
             flat = part.flat
         if flat.numel() and any(len(group) > 1 for group in which.groups):
-            schedule = self.playbook.schedule(which, self._us.transport.rank)
+            schedule = self.playbook.schedule(which, self._us.transport.rank, flat.nbytes)
             flight = launch_in_group(self._us, which, schedule, flat, self._subject(flat), self._timeout)
             sent = sum(message.stop - message.start for message in flight.execution.program.outgoing)
             self.tally.add((), 0.0, sent * flat.element_size(), 0)
@@ -232,8 +232,10 @@ class Averager:
         self.finished, self.measured = int(state["finished"]), [float(x) for x in state["measured"]]
         self.averages = state["averages"]
         if state["slow"] is not None and self.strategy.contention is not None:
-            workers, uplinks, counts = state["slow"]
-            self.strategy = self.strategy.as_known(tuple(workers), tuple(uplinks), tuple(map(tuple, counts)))
+            workers, uplinks, counts, *seldom = state["slow"]  # trainings of before know of no uplink that is crossed seldom
+            self.strategy = self.strategy.as_known(
+                tuple(workers), tuple(uplinks), tuple(map(tuple, counts)), tuple(*seldom)
+            )
             self.playbook = shared_playbook(self._us, self.strategy.pattern, self._times)
 
     def state(self) -> dict[str, Any]:
@@ -242,5 +244,6 @@ class Averager:
         contention = self.strategy.contention
         slow = None
         if contention is not None:
-            slow = [list(contention.slow_workers), list(contention.slow_uplinks), [list(x) for x in contention.times]]
+            counts = [list(x) for x in contention.times]
+            slow = [list(contention.slow_workers), list(contention.slow_uplinks), counts, list(contention.seldom)]
         return {"finished": self.finished, "measured": self.measured, "averages": self.averages, "slow": slow}

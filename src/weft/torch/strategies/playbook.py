@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from weft.collectives import COLLECTIVES
@@ -18,6 +18,9 @@ MOST_ROUNDS = 256
 """of a pattern whose groups are planned for ahead; groups that first meet later take a ring"""
 SECONDS = 600.0
 """in which rank 0 must have made it"""
+MESSAGE = 1_000_000
+"""Bytes of a message at about which chunks are cut: a chunk is added up and passed on while the next one is on its way."""
+MOST_SEGMENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +32,29 @@ class Playbook:
     """on the network at rest, for all parameters"""
     digest: str
     network: Network
+    _cut: dict[tuple[Group, int], Schedule] = field(default_factory=dict, repr=False)
 
-    def schedule(self, which: Round, rank: int) -> Schedule | None:
-        """What the group of a rank executes; None where there is nothing to."""
+    def schedule(self, which: Round, rank: int, nbytes: int) -> Schedule | None:
+        """What the group of a rank executes for so many bytes; None where there is nothing to."""
         group = which.group_of(rank)
         if which.sends or len(group) == 1:
             return None
         if group not in self.schedules:
             network = self.network.with_active(self.network.workers[rank] for rank in group)
             self.schedules[group] = COLLECTIVES["ring-ordered"](network)
-        return self.schedules[group]
+        whole = self.schedules[group]
+        segments = segments_of(whole, nbytes)
+        if (group, segments) not in self._cut:
+            self._cut[group, segments] = whole.segmented(segments)
+        return self._cut[group, segments]
 
     def expected_of(self, which: Round) -> dict[Group, float]:
         return {group: self.expected[group] for group in which.groups if group in self.expected}
+
+
+def segments_of(schedule: Schedule, nbytes: int) -> int:
+    """Into how many a schedule's chunks are cut for a tensor of so many bytes."""
+    return max(1, min(MOST_SEGMENTS, nbytes // (len(schedule.chunk_weights) * MESSAGE)))
 
 
 def shared_playbook(us: Communicator, pattern: Pattern, times: GroupTimes) -> Playbook:

@@ -30,7 +30,7 @@ from weft.strategies import Averaging, Options, Strategy, strategy_of
 from weft.torch.alike import agree_on, give_to_all, signature
 from weft.torch.data_parallel import DataParallel
 from weft.torch.late import ELEMENTWISE
-from weft.torch.reducing import communicator
+from weft.runtime.communicators import communicator
 from weft.torch.statistics import StepStatistics
 from weft.torch.strategies.averager import Averager
 from weft.torch.strategies.awaiting import Awaiting

@@ -7,6 +7,7 @@ their deadlines come from measured times, and when one fails all ranks together 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, cast
 
 import torch
@@ -15,6 +16,9 @@ from weft.runtime.communicator import Communicator, Running
 from weft.runtime.deadline import Term
 from weft.runtime.ending import Ending
 from weft.runtime.execution import Execution
+
+_GLANCE = timedelta(seconds=1)
+"""Between two looks of a waiting thread at whether all was given up meanwhile."""
 
 
 class BackendOperation(Ending):
@@ -35,6 +39,17 @@ class BackendOperation(Ending):
         except RuntimeError as error:
             self._end(error)
 
+    def run_here(self, start: Callable[[], Any]) -> None:
+        """The same, and the calling thread waits for the end."""
+        try:
+            work = start()
+            while not _has_landed(work) and not self.done.is_set():
+                pass
+        except RuntimeError as error:
+            self._end(error)
+        else:
+            self._end(None)
+
     def _landed(self, future: Any) -> None:
         """Called by the backend, whose work is not over before this returns: do not wait for it here."""
         try:
@@ -50,15 +65,36 @@ class BackendOperation(Ending):
             self._work.wait()
 
 
+def _has_landed(work: Any) -> bool:
+    """Wait for a while; False where that was not long enough, which does the work no harm."""
+    try:
+        work.wait(_GLANCE)
+    except RuntimeError:
+        if work.is_completed():
+            raise
+        return False
+    return True
+
+
 def launch_on_backend(us: Communicator, subject: str, start: Callable[[], Any], timeout: float | None) -> Running:
     """Start an operation of the backend; all ranks do so in the same order. ``subject`` is what they agree on."""
+    running = _entered(us, subject, timeout)
+    operation_of(running).run(start)
+    return running
 
+
+def finish_on_backend(us: Communicator, subject: str, start: Callable[[], Any], timeout: float | None) -> None:
+    """The same for CPU tensors, to its end. No other thread has to tell this one of it, which a small operation would feel."""
+    running = _entered(us, subject, timeout)
+    operation_of(running).run_here(start)
+    running.wait()
+
+
+def _entered(us: Communicator, subject: str, timeout: float | None) -> Running:
     def made(number: int, term: Term, ended: Callable[[Exception | None], bool]) -> Running:
         return Running(us, cast(Execution, BackendOperation(term, ended)), number, subject)
 
-    running = us.enter(subject, timeout, made, at_once=True)
-    operation_of(running).run(start)
-    return running
+    return us.enter(subject, timeout, made, at_once=True)
 
 
 def operation_of(running: Running) -> BackendOperation:
