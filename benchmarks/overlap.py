@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.publishing import publish
+from benchmarks.publishing import publish_rows
 from benchmarks.scenarios import MBIT
 from weft.network import two_tier
 
@@ -217,7 +217,8 @@ def main() -> None:
         row = {"rate": f"{case.rate} Mbit/s", "width": case.width, "sequences": case.sequences}
         rows.append(row | emulated(case, args.overlap, args.trace))
         print(json.dumps(rows[-1]), flush=True)
-    publish("overlap", turns=TURNS - SKIPPED, steps_a_turn=IN_A_ROW, rows=rows)
+    keys = ("rate", "width", "sequences")
+    publish_rows("overlap", rows, keys, turns=TURNS - SKIPPED, steps_a_turn=IN_A_ROW)
 
 
 if __name__ == "__main__":

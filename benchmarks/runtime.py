@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.publishing import publish
+from benchmarks.publishing import publish_rows
 from benchmarks.scenarios import Scenario, scenarios
 
 WEFT = [sys.executable, "-m", "weft"]
@@ -55,8 +55,8 @@ def results_of(command: list[str]) -> list[dict[str, Any]]:
     return results
 
 
-def row_of(scenario: str, about: str, planned_from: str, result: dict[str, Any]) -> dict[str, Any]:
-    row = {"scenario": scenario, "about": about, "planned_from": planned_from} | {
+def row_of(scenario: str, about: str, planned_from: str, turns: int, result: dict[str, Any]) -> dict[str, Any]:
+    row = {"scenario": scenario, "about": about, "planned_from": planned_from, "turns": turns} | {
         key: result[key] for key in ("bytes", "collective", "segments", "paced")
     }
     for key in ("weft_seconds", "backend_seconds", "predicted_seconds", "bound_seconds"):
@@ -90,9 +90,9 @@ def main() -> None:
             }
         for planned_from, (about, results) in sources.items():
             for result in results:
-                rows.append(row_of(letter, about, planned_from, result))
+                rows.append(row_of(letter, about, planned_from, args.repeat, result))
                 print(json.dumps(rows[-1]), flush=True)
-    publish("runtime", turns=args.repeat, rows=rows)
+    publish_rows("runtime", rows, ("scenario", "planned_from", "bytes"))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,10 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.publishing import RESULTS, publish
+from benchmarks.publishing import publish_rows
 from benchmarks.scenarios import MBIT, without
 from weft.network import Network, two_tier
 
@@ -177,14 +176,6 @@ def told(row: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def published(rows: list[dict[str, Any]]) -> None:
-    """With what today's file has of other cases: they are run one by one."""
-    path = RESULTS / f"{date.today().isoformat()}-{NAME}.json"
-    before = json.loads(path.read_text())["rows"] if path.exists() else []
-    done = {row["case"] for row in rows}
-    publish(NAME, density=DENSITY, rows=[row for row in before if row["case"] not in done] + rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=CASES, metavar="WORKERSxMBIT", help=f"of {', '.join(CASES)}")
@@ -202,7 +193,7 @@ def main() -> None:
         rows.append(row_of(case, emulated(*case_of(case), args.turns)))
         print(told(rows[-1]), flush=True)
         if not args.dry:
-            published(rows)
+            publish_rows(NAME, rows, ("case",), density=DENSITY)
 
 
 if __name__ == "__main__":

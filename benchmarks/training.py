@@ -24,7 +24,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import weft.torch as wt
-from benchmarks.publishing import publish
+from benchmarks.publishing import publish_rows
 from benchmarks.scenarios import scenarios
 
 STEPS, WARM_UP, BATCH, MOST_TUNING = 8, 3, 8, 150
@@ -145,7 +145,7 @@ def main() -> None:
             row = {"scenario": letter, "about": known[letter].about, "planned_from": "probe" if probed else "file"}
             rows.append(row | emulated(known[letter].network, probed=probed))
             print(json.dumps(rows[-1]), flush=True)
-    publish("training", rows=rows)
+    publish_rows("training", rows, ("scenario", "planned_from"))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,20 @@ def refused(capsys: Captured, *arguments: str) -> str:
     assert captured.out == ""
     assert "Traceback" not in captured.err
     assert captured.err.startswith("weft")
+    assert captured.err.count("\n") == 1, "one line, whatever was wrong"
     return captured.err
+
+
+def test_several_mistakes_are_told_in_one_line(capsys: Captured, tmp_path: Path) -> None:
+    path = tmp_path / "net.yaml"
+    path.write_text(
+        "workers: [a, b]\nlinks:\n  - {between: [a, b], bandwidth: fast}\n  - {between: [a, c], bandwidth: 1Gbit}\n"
+    )
+    told = refused(capsys, "show", str(path))
+    assert "2 mistakes: " in told
+    assert "; " in told
+    assert "'c'" in told
+    assert "fast" in told
 
 
 def test_simulate_gives_the_fields_of_the_contract(capsys: Captured) -> None:

@@ -50,6 +50,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _in_one_line(message: str) -> str:
+    """Several mistakes one after the other: whoever reads our errors by a program reads lines."""
+    head, *rest = (line.strip() for line in message.splitlines() or [""])
+    return " ".join([head, "; ".join(rest)]).strip()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -60,9 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = args.run(args)
         sys.stdout.flush()
-    except WeftError as error:
+    except ExecutionError as error:
         sys.stderr.write(f"weft {args.verb}: error: {error}\n")
-        return 1 if isinstance(error, ExecutionError) else 2
+        return 1
+    except WeftError as error:
+        sys.stderr.write(f"weft {args.verb}: error: {_in_one_line(str(error))}\n")
+        return 2
     except KeyboardInterrupt:
         sys.stderr.write(f"weft {args.verb}: interrupted\n")
         return 130

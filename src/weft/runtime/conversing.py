@@ -135,9 +135,20 @@ class PartExecution(Ending, Generic[Result]):
             posted.append((peer, most, memory, self._transport.receive(memory, peer, self._tag)))
         for peer, message in turn.sends.items():
             self._send(peer, message)
+        begun += self._meanwhile(turn)
         arrived = {peer: self._arrived(peer, most, memory, pending) for peer, most, memory, pending in posted}
         self.waiting += time.monotonic() - begun
         return arrived
+
+    def _meanwhile(self, turn: Round) -> float:
+        """Do what there is to do while messages are on their way; the seconds that it takes."""
+        if turn.meanwhile is None:
+            return 0.0
+        begun = time.monotonic()
+        turn.meanwhile()
+        taken = time.monotonic() - begun
+        self.computing += taken
+        return taken
 
     def _send(self, peer: int, message: Message) -> None:
         size = np.frombuffer(np.uint64(len(message.data)).tobytes(), np.uint8)

@@ -22,6 +22,7 @@ from weft.sparse.ledger import Ledger
 from weft.sparse.pairs import Pairs, Values
 from weft.sparse.quota import Quota
 from weft.sparse.rounds import Part
+from weft.sparse.summing import Sums
 from weft.sparse.task import Task
 from weft.sparse.teams import AlphaBeta, TeamChoice
 from weft.sparse.watch import Expected, Watch
@@ -93,7 +94,10 @@ class ErrorFeedback:
 
     def _part(self, gradient: Values, key: Key, memory: _Memory, settings: Compression, divisor: int) -> Part[Pairs]:
         watch = Watch(memory.expected)
-        flat, velocity, wrong = _accumulated(gradient, memory, settings, watch)
+        flat, velocity, wrong = _accumulated(gradient, memory, settings)
+        sums = (
+            None if settings.method == "dense" or velocity is not None else Sums(watch, gradient, memory.residual, flat)
+        )
         task = Task(
             self.rank,
             self.workers,
@@ -103,7 +107,10 @@ class ErrorFeedback:
             dict(memory.method),
             watch,
             Note(self.rank, wrong) if wrong >= 0 else None,
+            sums,
         )
+        if settings.method != "spardl":
+            task.complete()
         total = yield from settings.part(task)
         self._refuse_what_is_not_finite(task, total, key)
         task.ledger.settle(total.index)
@@ -244,12 +251,11 @@ def _text(key: Key) -> str:
     return ",".join(f"{name}:{size}" for name, size in key)
 
 
-def _accumulated(
-    gradient: Values, memory: _Memory, settings: Compression, watch: Watch
-) -> tuple[Values, Values | None, int]:
-    """Gradient and residual, the new velocity if there is one, and where the first number is that is none, or -1.
+def _accumulated(gradient: Values, memory: _Memory, settings: Compression) -> tuple[Values, Values | None, int]:
+    """Memory for gradient and residual, the new velocity if there is one, and where the first number is that is none, or -1.
 
-    With such a number the sum is zero: a worker that has one takes part with nothing but a note.
+    With momentum they are added up here, else later (``Sums``). With such a number the sum is zero: a worker that has one takes
+    part with nothing but a note.
     """
     flat = memory.spare if memory.spare is not None else np.empty(len(gradient), np.float32)
     memory.spare, velocity, wrong = None, None, -1
@@ -258,10 +264,7 @@ def _accumulated(
     elif memory.velocity is not None:
         velocity = gradient.copy()
         wrong = accumulate_with_momentum(velocity, memory.velocity, settings.momentum, memory.residual, flat)
-    else:
-        wrong = watch.sum_up(gradient, memory.residual, flat)
     if wrong >= 0:
-        watch.forget()
         flat[:] = 0
     return flat, velocity, wrong
 

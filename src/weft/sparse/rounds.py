@@ -9,7 +9,7 @@ Grounds drive such generators: ``memory`` all of them in one process, ``simulate
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -23,10 +23,14 @@ Arrived = Mapping[int, Bytes]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """Messages by the rank that they are for, and, by rank, how many bytes a message from it has at most."""
+    """Messages by the rank that they are for, and, by rank, how many bytes a message from it has at most.
+
+    ``meanwhile`` is work that may be done while they are on their way. A ground that leaves it to the part has it done later.
+    """
 
     sends: Mapping[int, Message] = field(default_factory=dict)
     receives: Mapping[int, int] = field(default_factory=dict)
+    meanwhile: Callable[[], None] | None = None
 
 
 Part = Generator[Round, Arrived, Result]

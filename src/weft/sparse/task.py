@@ -15,6 +15,7 @@ from weft.sparse.number_formats import NumberFormat, rounded
 from weft.sparse.pairs import Pairs, Values
 from weft.sparse.quota import Quota
 from weft.sparse.rounds import Part
+from weft.sparse.summing import Sums
 from weft.sparse.watch import Watch
 from weft.sparse.wire import Message, Span, decode, encoded, most_bytes
 
@@ -34,10 +35,23 @@ class Task:
     """what was put aside while the vector was added up; nothing that comes out depends on it"""
     note: Note | None = None
     """the first number that is none, of all that this worker has heard of"""
+    sums: Sums | None = None
+    """where the vector is still being added up"""
 
     @property
     def flat(self) -> Values:
         return self.ledger.flat
+
+    def complete(self) -> None:
+        """Have the whole vector added up."""
+        if self.sums is not None:
+            self.sums.have_all()
+            self._look_for_wrong()
+
+    def _look_for_wrong(self) -> None:
+        if self.sums is not None and self.sums.wrong >= 0:
+            own = Note(self.rank, self.sums.wrong)
+            self.note = own if self.note is None else min(own, self.note)
 
     @property
     def length(self) -> int:
@@ -45,6 +59,9 @@ class Task:
 
     def selected(self, span: Span, nominal: int | None = None) -> Pairs:
         """The strongest elements of a span, as they will arrive; this worker gives them away."""
+        if self.sums is not None:
+            self.sums.have(span)
+            self._look_for_wrong()
         pairs = rounded(self.quota.strongest(self.flat, span, nominal, self.watch, self.ledger.added), self.values)
         self.ledger.send(pairs)
         return pairs

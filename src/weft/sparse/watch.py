@@ -47,12 +47,12 @@ class Watch:
         self._aside: dict[Span, Pairs] = {}
         self.following: Expected = {}
 
-    def sum_up(self, gradient: Values, residual: Values, out: Values) -> int:
-        """Write the sum to ``out``; the place of the first that is infinite or NaN, or -1."""
-        at, self._summed = 0, True
+    def sum_up(self, gradient: Values, residual: Values, out: Values, within: Span | None = None) -> int:
+        """Write the sum to ``out``, there or everywhere; the place of the first that is infinite or NaN, or -1."""
+        (at, end), self._summed = within or (0, len(out)), True
         for start, stop in sorted(self._expected):
             threshold, most, _ = self._expected[start, stop]
-            if start < at or stop > len(out) or not threshold > 0:
+            if start < at or stop > end or not threshold > 0:
                 continue
             wrong = accumulate(gradient[at:start], residual[at:start], out[at:start])
             if wrong >= 0:
@@ -64,7 +64,7 @@ class Watch:
             if found is not None:
                 self._aside[start, stop] = found
             at = stop
-        wrong = accumulate(gradient[at:], residual[at:], out[at:])
+        wrong = accumulate(gradient[at:end], residual[at:end], out[at:end])
         return -1 if wrong < 0 else at + wrong
 
     def forget(self) -> None:

@@ -232,7 +232,8 @@ class Averager:
         self.finished, self.measured = int(state["finished"]), [float(x) for x in state["measured"]]
         self.averages = state["averages"]
         if state["slow"] is not None and self.strategy.contention is not None:
-            workers, uplinks, counts, *seldom = state["slow"]  # trainings of before know of no uplink that is crossed seldom
+            # Trainings that were saved before know of no uplink that is crossed seldom.
+            workers, uplinks, counts, *seldom = state["slow"]
             self.strategy = self.strategy.as_known(
                 tuple(workers), tuple(uplinks), tuple(map(tuple, counts)), tuple(*seldom)
             )
