@@ -1,7 +1,7 @@
 """Communication time per step, real, of DS-Sync and what it is measured against, on emulated networks.
 
 Run ``python -m benchmarks.groups NAME`` for a scenario on an otherwise idle machine that can emulate networks; without a name all
-three run, and are published together. Every method synchronizes 25 MB on eight workers, several steps in a row without
+three run. Every method synchronizes 25 MB on eight workers, several steps in a row without
 a pause; what counts is the time of such a row on the slowest worker, divided by its steps, in the median over several turns.
 DS-Sync finds out by itself what is slow: it first shuffles without dividing, and then adjusts by the times that came out.
 """
@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.group_scenarios import GroupScenario, group_scenarios
-from benchmarks.publishing import publish
+from benchmarks.publishing import publish_rows
 from weft.network import Network
 
 NBYTES = 25_000_000
@@ -229,10 +229,8 @@ def main() -> None:
     for name in args.scenarios:
         rows.append(emulated(known[name], args.turns, args.bytes))
         print(json.dumps(rows[-1]), flush=True)
-    if not args.no_publish:
-        publish(
-            "groups" if len(rows) == len(known) else "groups-" + "-".join(args.scenarios).replace(" ", "-"), rows=rows
-        )
+        if not args.no_publish:
+            publish_rows("groups", rows, ("scenario",))
 
 
 if __name__ == "__main__":
