@@ -37,6 +37,23 @@ def model(inputs, classes):
     layers = torch.nn.Flatten(), torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 10)
     return Held(*layers)
 """
+STOPPING = """
+import os, signal
+import torch
+import weft.torch as wt
+from weft.runtime import Deadlines
+
+class Stopping(torch.nn.Linear):
+    '''Stops its process when it is tested on rank 1.'''
+    def forward(self, x):
+        if not self.training and os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return super().forward(x)
+
+def model(inputs, classes):
+    wt.communicator().deadlines = Deadlines(floor=3.2, factor=1.0, asked=3.2)
+    return torch.nn.Sequential(torch.nn.Flatten(), Stopping(64, 10))
+"""
 CONFIG = """
 [model]
 name = "held:model"
@@ -169,6 +186,21 @@ def test_a_killed_worker_ends_the_others_with_its_exit_code(tmp_path: Path) -> N
     assert code == 128 + signal.SIGKILL
     assert "rank 1 ended with signal 9 (SIGKILL)" in err
     assert not any(map(is_running, workers))
+
+
+def test_a_worker_that_is_stopped_in_an_evaluation_is_named(tmp_path: Path) -> None:
+    job = Job(tmp_path, SYNTHETIC.replace("epochs = 2", "epochs = 1\nsteps = 3"))
+    (tmp_path / "held.py").write_text(STOPPING)
+    process = job.start("--workers", "2")
+    wait_until(lambda: len(children(process.pid)) == 2, process)
+    one, other = children(process.pid)
+    wait_until(lambda: not is_running(one), process)
+    time.sleep(1.0)  # whoever started them has seen who ended first
+    os.kill(other, signal.SIGKILL)
+    code, _, err = ended(process)
+    assert code == 1
+    assert "rank 1 does not answer: it is dead, stopped or cut off" in err
+    assert "Traceback" not in err
 
 
 def test_workers_do_not_outlive_whoever_started_them(tmp_path: Path) -> None:

@@ -164,5 +164,5 @@ def _in_turn(
 
 
 def _turn(communicator: Communicator, plan: Plan, group: dist.ProcessGroup | None) -> float:
-    tensor = torch.zeros(max(1, plan.nbytes // 4))
+    tensor = torch.zeros(max(1, plan.nbytes // 4), device=communicator.device)
     return slowest([timed(lambda: communicator.launch(plan, tensor, "sum", here=True).wait(), group)], group)[0]

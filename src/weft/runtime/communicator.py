@@ -13,7 +13,7 @@ import logging
 import math
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -27,18 +27,19 @@ from weft.runtime.ending import StoppedError
 from weft.runtime.execution import Execution
 from weft.runtime.failure import ALARM, Failure
 from weft.runtime.halves import Half
-from weft.runtime.pacing import Pacing
 from weft.runtime.program import Program, program_of
 from weft.runtime.reports import report_of
 from weft.runtime.roll_call import ROLL, RollCall
 from weft.runtime.scratch import Scratch
 from weft.runtime.threads import OutOfTimeError, ThreadPool, in_time
 from weft.runtime.transport import Transport, TransportError
+from weft.runtime.vigil import LEFT_OUT, Vigil
 from weft.runtime.watch import Watch
 from weft.schedule import Schedule
 
 if TYPE_CHECKING:
     from weft.planning import Plan
+    from weft.runtime.pacing import Pacing
 
 TAGS = 1 << 16
 _MOMENT = 0.01
@@ -68,10 +69,13 @@ class Running:
 
 
 class Communicator:
-    """Executes schedules on a transport."""
+    """Executes schedules on a transport, which carries tensors of ``device``."""
 
-    def __init__(self, transport: Transport, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self, transport: Transport, deadlines: Deadlines | None = None, device: torch.device | str = "cpu"
+    ) -> None:
         self.transport = transport
+        self.device = torch.device(device)
         self.deadlines = Deadlines() if deadlines is None else deadlines
         self.scratch = Scratch()
         self._lock = Lock()
@@ -87,6 +91,9 @@ class Communicator:
         self._roll_call = RollCall(transport, lambda: self._launched)
         self._board_answers = True
         self._watch: Watch | None = None
+        self._all_attend = False
+        self._vigils: set[Vigil] = set()
+        self._asked = 0
         self.pacing: Pacing | None = None
         """for plans that are faster if their connections hold back; set by whoever has tried that"""
         _living.add(self)
@@ -179,6 +186,51 @@ class Communicator:
             self.fail(f"nothing from rank 0 in {timeout:.3g} s")
             raise self.error() from None
 
+    def attend(self) -> None:
+        """Answer roll calls from now on; all ranks do so, before the first of them launches anything."""
+        self._all_attend = True
+        with self._lock:
+            self._begin_to_watch()
+
+    @contextlib.contextmanager
+    def vigil(
+        self, what: str, peer: int | None = None, timeout: float | None = None, endless: bool = False
+    ) -> Iterator[Term]:
+        """Inside, something else than an execution is waited for (``vigil.py``): no longer than the limit, unless ``endless``.
+
+        If it fails, the transport is given up, which ends every wait for its messages.
+        """
+        key = (what, -1 if peer is None else peer)
+        term = self.deadlines.term(key, 0.0, timeout)
+        if endless:
+            term.limit = math.inf
+        vigil = Vigil(what, peer, term)
+        with self._lock:
+            self._begin_to_watch()
+            self._vigils.add(vigil)
+        try:
+            yield term
+        finally:
+            with self._lock:
+                self._vigils.discard(vigil)
+        self.deadlines.took(key, term.passed())
+
+    def leave_out(self, rank: int) -> None:
+        """Go on without a rank that is gone: its silence is no failure, as long as nothing is executed."""
+        with contextlib.suppress(OutOfTimeError, Exception):
+            in_time(lambda: self.transport.board.post(f"{LEFT_OUT}/{rank}", ""), PATIENCE)
+
+    def has_failed(self, look: bool = False) -> bool:
+        """Whether the transport was given up; with ``look``, also by others a moment ago: who does so says it first."""
+        if look:
+            with contextlib.suppress(OutOfTimeError, Exception):
+                in_time(self._read_board, PATIENCE)
+        return self._failure is not None
+
+    def _begin_to_watch(self) -> None:
+        if self._watch is None and self.transport.size > 1:
+            self._watch = Watch(self._look, self.transport.size)
+
     def _check(
         self, tensor: torch.Tensor, op: str, weights: Sequence[float] | None, schedule: Schedule, timeout: float | None
     ) -> None:
@@ -195,10 +247,9 @@ class Communicator:
         with self._lock:
             self._launched += 1
             number = self._launched
-            if number == 1:
+            if number == 1 and not self._all_attend:
                 term.period = math.inf  # the others may not be there yet to answer
-            if self._watch is None and self.transport.size > 1:
-                self._watch = Watch(self._look, self.transport.size)
+            self._begin_to_watch()
             self._terms[number] = term
             self._term = term
         if subject in self._agreed or self.transport.size == 1:
@@ -206,7 +257,7 @@ class Communicator:
         self._agreeing = (number, subject)
         try:
             in_time(
-                lambda: agree(self.transport, number, subject, term.left(), self._has_failed), max(0, term.left()) + 0.1
+                lambda: agree(self.transport, number, subject, term.left(), self.has_failed), max(0, term.left()) + 0.1
             )
         except AgreementError:
             self._terms.pop(number)
@@ -264,9 +315,6 @@ class Communicator:
             self._terms.pop(number, None)
         return error is None
 
-    def _has_failed(self) -> bool:
-        return self._failure is not None
-
     def fail(self, cause: str, lost: Sequence[int] = ()) -> None:
         """Give up on the transport: tell the others, and end everything that is in flight. Once only."""
         with self._lock:
@@ -276,7 +324,10 @@ class Communicator:
             running = flying[0][1] if flying else None
             number, subject = (running.number, running.subject) if running else self._agreeing or (None, "nothing")
             execution = running.execution if running else None
-            report = report_of(self.transport.rank, self._launched, number, subject, execution, lost)
+            vigils = sorted(self._vigils, key=lambda vigil: vigil.term.begun)
+            if number is None and vigils:
+                subject = vigils[0].what
+            report = report_of(self.transport.rank, self._launched, number, subject, execution, lost, vigils)
             self._failure = Failure(self.transport, report, cause, self._term.patience)
         self._failure.announce()
         for _, other in flying:
@@ -296,13 +347,18 @@ class Communicator:
 
     def _look(self) -> bool:
         """One look of the watch, at the clock and at the board. False ends the watch."""
-        terms = sorted(self._terms.items())
-        over = [term for _, term in terms if term.left() < -0.5]  # whoever waits for it notices it before
+        with self._lock:
+            terms, vigils = sorted(self._terms.items()), list(self._vigils)
+        kept = [*(term for _, term in terms), *(vigil.term for vigil in vigils)]
+        over = [term for term in kept if term.left() < -0.5]  # whoever waits for it notices it before
         due = [(number, term) for number, term in terms if term.is_due()]
+        doubtful = [vigil for vigil in vigils if vigil.term.is_due()]
         if over:
             self.fail(f"not finished after {over[0].passed():.1f} s")
         elif due:
             self._call_the_roll(*due[0])
+        elif doubtful:
+            self._ask_who_is_there(doubtful)
         elif self._board_answers:
             try:
                 in_time(self._read_board, PATIENCE)
@@ -326,18 +382,34 @@ class Communicator:
         """An execution takes longer than measured times allow: fail, unless all are alive and some are only late."""
         question = f"{number}/{term.calls}"
         term.calls += 1
-        try:
-            heard = in_time(lambda: self._roll_call.hold(question, term.patience), term.patience + 0.5)
-        except Exception:
-            heard = {}
+        heard = self._heard(question, term.patience)
         late = [rank for rank, launched in heard.items() if launched < number]
-        if number in self._terms and (len(heard) < self.transport.size or not late):
+        if number not in self._terms:
+            return
+        if len(heard) < self.transport.size or (not late and term.passed() >= term.quiet):
             self.fail(f"not finished after {term.passed():.1f} s")
-        elif late:
+        elif late and term.calls & (term.calls - 1) == 0:  # less and less often
             names = ", ".join(map(str, late))
             _log.warning(
                 "execution %d waits for %.0f s: rank %s alive, but not there yet", number, term.passed(), names
             )
+
+    def _ask_who_is_there(self, doubtful: Sequence[Vigil]) -> None:
+        """What is waited for takes longer than usual: fail if a rank is silent."""
+        self._asked += 1
+        for vigil in doubtful:
+            vigil.term.calls += 1
+        oldest = min(doubtful, key=lambda vigil: vigil.term.begun)
+        heard = self._heard(f"from {self.transport.rank}/{self._asked}", oldest.term.patience)
+        if len(heard) < self.transport.size and any(vigil in self._vigils for vigil in doubtful):
+            self.fail(f"not there after {oldest.term.passed():.1f} s")
+
+    def _heard(self, question: str, patience: float) -> dict[int, int]:
+        """What ranks answer to a roll call; nothing where the board does not work."""
+        try:
+            return in_time(lambda: self._roll_call.hold(question, patience), patience + 0.5)
+        except Exception:
+            return {}
 
 
 def _cause(error: Exception, term: Term) -> str:

@@ -23,7 +23,11 @@ _companions: WeakKeyDictionary[dist.ProcessGroup, dist.ProcessGroup] = WeakKeyDi
 
 def communicator(group: dist.ProcessGroup | None = None, device: torch.device | str = "cpu") -> Communicator:
     """The communicator of a process group (the default one if none is given), made when first asked for."""
-    found = carrier(group, device)
+    return communicator_on(carrier(group, device), device)
+
+
+def communicator_on(found: dist.ProcessGroup, device: torch.device | str) -> Communicator:
+    """That of a group which carries tensors of this device."""
     kind = torch.device(device).type
     ours = _communicators.setdefault(found, {})
     if kind not in ours:

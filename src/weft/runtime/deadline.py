@@ -2,7 +2,8 @@
 
 The slowest of the recent executions already has in it how late ranks usually are. An execution that takes longer is a reason
 to call the roll (``roll_call.py``): if a rank is silent, or all have joined and still nothing moves, it has failed; a
-rank that is alive and has not joined may be late for a while. An explicit timeout is a timeout, without questions.
+rank that is alive and has not joined may be late for a while. Where nothing was measured yet, that nothing moves must be
+borne for long, but who is silent is asked early. An explicit timeout is a timeout, without questions.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ PATIENCE = 2.0
 
 @dataclass(slots=True)
 class Term:
-    """How long one execution may take: no longer than ``limit``, and the roll is called after every ``period``."""
+    """How long one execution may take: no longer than ``limit``, and the roll is called after every ``period``.
+
+    Before ``quiet`` it is no failure that all have joined and nothing moves.
+    """
 
     patience: float
     """how long answers are awaited"""
     limit: float
     period: float = math.inf
+    quiet: float = 0.0
     begun: float = field(default_factory=time.monotonic)
     calls: int = 0
 
@@ -56,6 +61,8 @@ class Deadlines:
     """what is allowed where nothing was measured yet: ranks start at different times"""
     late: float = 1800.0
     """how long the others wait for a rank that is alive"""
+    asked: float = 30.0
+    """when the roll is called where nothing was measured yet: answering costs nothing"""
     _seen: dict[Key, deque[float]] = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=REMEMBERED)))
 
     def allowed(self, key: Key, predicted: float = 0.0) -> float:
@@ -71,8 +78,10 @@ class Deadlines:
             patience = min(PATIENCE, timeout / 2)
             return Term(patience, 0.97 * timeout - patience)
         allowed = self.allowed(key, predicted)
-        patience = min(PATIENCE, allowed / 4)
-        return Term(patience, max(allowed, self.late) - patience, 0.97 * allowed - 2 * patience)
+        asked = allowed if self._seen.get(key) else min(allowed, self.asked)
+        patience = min(PATIENCE, asked / 4)
+        period, quiet = 0.97 * asked - 2 * patience, 0.97 * allowed - 2 * patience
+        return Term(patience, max(allowed, self.late) - patience, period, quiet)
 
     def took(self, key: Key, seconds: float) -> None:
         """Remember a measured time."""

@@ -11,6 +11,7 @@ from weft.runtime.agreement import disagreement
 from weft.runtime.reports import Report, findings, peer_error
 from weft.runtime.threads import OutOfTimeError, in_time
 from weft.runtime.transport import Transport
+from weft.runtime.vigil import LEFT_OUT
 
 ALARM = "alarm"
 
@@ -57,13 +58,18 @@ class Failure:
     def _listen(self) -> None:
         board, ranks = self._transport.board, range(self._transport.size)
         while missing := [rank for rank in ranks if rank not in self._reports]:
-            keys = [f"report/{rank}" for rank in missing]
+            keys = [f"{kind}/{rank}" for kind in ("report", LEFT_OUT) for rank in missing]
             try:
                 texts = in_time(lambda keys=keys: board.read(keys), self._left() + 0.1)  # type: ignore[misc]
             except (OutOfTimeError, Exception) as problem:
                 self._board_problem = _board_problem(self.report.rank, board.keeper, problem)
                 return
-            self._reports |= {r: Report.parse(t) for r, t in zip(missing, texts, strict=True) if t is not None}
+            found = dict(zip(keys, texts, strict=True))
+            for rank in missing:
+                if (text := found[f"report/{rank}"]) is not None:
+                    self._reports[rank] = Report.parse(text)
+                elif found[f"{LEFT_OUT}/{rank}"] is not None:
+                    self._reports[rank] = Report.of_left_out(rank)
             if not self._left():
                 return
             time.sleep(0.02)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import torch.distributed as dist
 
 from weft.errors import InputError
+from weft.runtime import together
+from weft.runtime.communicators import attend
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -22,6 +24,7 @@ def joined(backend: str = "gloo") -> Iterator[int]:
             f"{', '.join(missing)} not in the environment: start this on every rank, with torchrun or weft emulate"
         )
     dist.init_process_group(backend)
+    attend()
     yield dist.get_rank()
-    dist.barrier()
+    together.barrier()
     dist.destroy_process_group()

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from weft.errors import ExecutionError
 from weft.planning import Plan
+from weft.runtime import together
 from weft.runtime.communicator import Communicator
 from weft.runtime.turns import slowest, timed
 
@@ -53,7 +54,7 @@ def measured(
     times: tuple[list[float], list[float]] = ([], [])
     ways: tuple[Callable[[], object], Callable[[], object]] = (
         lambda: communicator.launch(plan, tensor, "sum", here=True).wait(),
-        lambda: dist.all_reduce(tensor, group=group),
+        lambda: dist.all_reduce(tensor, group=group),  # the rival, as it is without us
     )
     for _ in range(WARM_UP):
         for way in ways:
@@ -74,7 +75,7 @@ def _compare(communicator: Communicator, plan: Plan, elements: int, group: dist.
     ours = torch.randint(-1000, 1000, (elements,), generator=draw).float()
     theirs = ours.clone()
     communicator.launch(plan, ours, "sum", here=True).wait()
-    dist.all_reduce(theirs, group=group)
+    together.all_reduce(theirs, group=group)
     if not torch.equal(ours, theirs):
         wrong = int((ours != theirs).nonzero()[0])
         raise ExecutionError(

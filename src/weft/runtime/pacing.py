@@ -12,6 +12,7 @@ common; nothing keeps them open. They are slowed only while a plan that wants it
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ import torch.distributed as dist
 
 from weft.packing.fair import fair_rates
 from weft.planning import Plan
+from weft.runtime.together import gathered
 
 PART = 0.97
 """of a channel's rate: frames have headers, and what is sent in excess waits in a queue"""
@@ -98,8 +100,8 @@ def pacing_of(group: dist.ProcessGroup | None = None) -> Pacing | None:
     """For the connections between the ranks of a group, which all call this together; none where some rank cannot."""
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     own = list(_connections()) if ranks <= MOST_RANKS else []
-    shown: list[list[Ends]] = [[] for _ in range(ranks)]
-    dist.all_gather_object(shown, [connection.ends for connection in own], group)
+    texts = gathered(json.dumps([connection.ends for connection in own]).encode(), group=group)
+    shown: list[list[Ends]] = [[(ours, theirs) for ours, theirs in json.loads(text)] for text in texts]
     owner = {ends: peer for peer, several in enumerate(shown) for ends in several}
     peers: dict[int, list[Connection]] = {}
     for connection in own:

@@ -22,7 +22,8 @@ import torch.distributed as dist
 from weft.errors import InputError
 from weft.network import Network
 from weft.probing import NOBODY, Findings, Pair, Round, compile_inference, findings_of, investigate, most_rounds
-from weft.runtime import probe_orders
+from weft.runtime import probe_orders, together
+from weft.runtime.communicators import carrier
 from weft.runtime.probe_failure import probe_error
 from weft.runtime.probe_flows import AHEAD, FIRST, Buffers, stream_limit
 from weft.runtime.probe_orders import (
@@ -47,6 +48,8 @@ OVERDUE = 10.0
 """times as long as any order has taken beyond its streams, and a message is lost"""
 THINKING = 300.0
 """seconds that rank 0 may need besides, such as for compiling on the first run ever"""
+LEAVING = 60.0
+"""seconds in which all must have heard what was found"""
 
 Progress = Callable[[int, int], None]
 
@@ -122,7 +125,7 @@ def probe(
     It measures for at most ``seconds`` and the round that is under way then, and no rank sends more than ``nbytes``.
     Nothing else should use the network meanwhile. ``progress`` is called on rank 0.
     """
-    return probe_on(ProcessGroupTransport(group), seconds=seconds, nbytes=nbytes, progress=progress)
+    return probe_on(ProcessGroupTransport(carrier(group)), seconds=seconds, nbytes=nbytes, progress=progress)
 
 
 def probe_from_environment(
@@ -132,7 +135,7 @@ def probe_from_environment(
     dist.init_process_group("gloo", timeout=timedelta(minutes=10))
     try:
         found = probe(seconds=seconds, nbytes=nbytes, progress=progress)
-        dist.barrier()  # whoever leaves first takes connections with it
+        together.barrier(timeout=LEAVING)  # whoever leaves first takes connections with it
         return found
     finally:
         dist.destroy_process_group()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from weft.errors import PeerError
 from weft.runtime.execution import Execution
+from weft.runtime.vigil import Vigil
 
 MOST_LINES = 12
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
@@ -53,13 +55,20 @@ class Report:
         counts = {int(peer): count for peer, count in sent.items()}
         return Report(rank, launched, number, subject, tuple(Wait(*w) for w in waits), counts, tuple(lost))
 
+    @staticmethod
+    def of_left_out(rank: int) -> Report:
+        """Of a rank that is gone, and that nobody misses."""
+        return Report(rank, sys.maxsize, None, "nothing", (), {}, ())
+
 
 def report_of(
-    rank: int, launched: int, number: int | None, subject: str, execution: Execution | None, lost: Sequence[int]
-) -> Report:
+    rank: int, launched: int, number: int | None, subject: str, execution: Execution | None, lost: Sequence[int],
+    vigils: Sequence[Vigil] = (),
+) -> Report:  # fmt: skip
     """The state of this rank, now."""
     if execution is None:
-        return Report(rank, launched, number, subject, (), {}, tuple(lost))
+        kept = [Wait(v.peer, 0, v.what, round(v.term.passed(), 3)) for v in vigils if v.peer is not None]
+        return Report(rank, launched, number, subject, tuple(kept), {}, tuple(lost))
     now = time.monotonic()
     waits = []
     for channel in execution.channels:
@@ -103,7 +112,9 @@ def findings(mine: Report, reports: Mapping[int, Report], size: int) -> Findings
     here = failed_execution(mine, reports)
     silent = tuple(rank for rank in range(size) if rank not in reports)
     not_joined = tuple(r.rank for r in reports.values() if r.launched < here)
-    different = tuple(r.rank for r in reports.values() if r.number == mine.number and r.subject != mine.subject)
+    different = tuple(
+        r.rank for r in reports.values() if r.number == mine.number is not None and r.subject != mine.subject
+    )
     cut = []
     for report in reports.values():
         for wait in report.waits:
@@ -132,11 +143,14 @@ def peer_error(
     found = findings(mine, reports, size)
     number = failed_execution(mine, reports)
     subject = _DIGEST.sub(r"\1", mine.subject)
-    lines = [f"rank {mine.rank}, execution {number} ({subject}): {cause}"]
+    doing = subject if mine.number is None and mine.waits else f"execution {number} ({subject})"
+    lines = [f"rank {mine.rank}, {doing}: {cause}"]
     lines += _blamed(found, mine, reports, board)
     waiting = [
-        f"rank {report.rank} waits for rank {wait.peer}: {wait.what}, message {wait.position + 1} of that channel, "
-        f"for {wait.seconds:.1f} s" + (f" (arrived; waits for {wait.reason})" if wait.reason else "")
+        f"rank {report.rank} waits for rank {wait.peer}: {wait.what}"
+        + ("" if report.number is None else f", message {wait.position + 1} of that channel")
+        + f", for {wait.seconds:.1f} s"
+        + (f" (arrived; waits for {wait.reason})" if wait.reason else "")
         for report in sorted(reports.values(), key=lambda r: (r.rank != mine.rank, r.rank))
         for wait in report.waits
     ]
@@ -145,7 +159,9 @@ def peer_error(
     )
     lines.append("this transport cannot be used any more: make a new process group, or start again")
     waits = [(report.rank, wait.peer) for report in reports.values() for wait in report.waits]
-    culprits = found.culprits
+    culprits = found.culprits or tuple(sorted({peer for report in reports.values() for peer in report.lost}))
+    if not culprits and mine.number is None and mine.waits:
+        culprits = (max(mine.waits, key=lambda wait: wait.seconds).peer,)  # all are alive, and this one is slow
     if board:
         culprits = mine.lost if keeper is None else (keeper,)
     silent = () if board else found.silent

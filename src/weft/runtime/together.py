@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from weft.runtime.backend import finish_on_backend, launch_on_backend, wait_for_backend
 from weft.runtime.communicator import Running
-from weft.runtime.communicators import carrier, communicator
+from weft.runtime.communicators import carrier, communicator_on
 
 _SUM = dist.ReduceOp.SUM
 _OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.MAX: "maximum", dist.ReduceOp.MIN: "minimum"}
@@ -36,7 +36,7 @@ class Later:
 def barrier(group: dist.ProcessGroup | None = None, timeout: float | None = None) -> None:
     """Return when all ranks are here."""
     on = carrier(group)
-    finish_on_backend(communicator(on), "barrier", partial(dist.barrier, on, async_op=True), timeout)
+    finish_on_backend(communicator_on(on, "cpu"), "barrier", partial(dist.barrier, on, async_op=True), timeout)
 
 
 def all_reduce(
@@ -51,7 +51,7 @@ def all_reduce_later(
 ) -> Later:
     """The same, on its way: until it was waited for, the tensor must not be touched."""
     on, subject, start = _all_reduce(tensor, op, group)
-    return Later(launch_on_backend(communicator(on, tensor.device), subject, start, None), tensor.device)
+    return Later(launch_on_backend(communicator_on(on, tensor.device), subject, start, None), tensor.device)
 
 
 def all_gather(parts: list[torch.Tensor], own: torch.Tensor, group: dist.ProcessGroup | None = None) -> None:
@@ -68,9 +68,7 @@ def broadcast(tensor: torch.Tensor, group: dist.ProcessGroup | None = None) -> N
     _finished(on, f"broadcast of {_described(tensor)} from rank 0", start, tensor.device)
 
 
-def gathered(
-    data: bytes, device: torch.device | str = "cpu", group: dist.ProcessGroup | None = None
-) -> list[bytes]:
+def gathered(data: bytes, device: torch.device | str = "cpu", group: dist.ProcessGroup | None = None) -> list[bytes]:
     """What every rank has given, in the order of ranks; over the network that tensors of a device take."""
     sizes = torch.zeros(dist.get_world_size(group), dtype=torch.int64, device=device)
     sizes[dist.get_rank(group)] = len(data)
@@ -94,7 +92,7 @@ def _described(tensor: torch.Tensor) -> str:
 
 
 def _finished(on: dist.ProcessGroup, subject: str, start: Callable[[], Any], device: torch.device) -> None:
-    us = communicator(on, device)
+    us = communicator_on(on, device)
     if device.type == "cpu":
         finish_on_backend(us, subject, start, None)
     else:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
+from weft.runtime import together
+
 
 def timed(work: Callable[[], object], group: dist.ProcessGroup | None = None) -> float:
     """The seconds that work takes here, begun by all ranks at the same time."""
-    dist.barrier(group)
+    together.barrier(group)
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
@@ -23,6 +25,6 @@ def timed(work: Callable[[], object], group: dist.ProcessGroup | None = None) ->
 def slowest(seconds: Sequence[float], group: dist.ProcessGroup | None = None) -> list[float]:
     """Of each number the largest among the ranks, on all of them."""
     found = torch.tensor(seconds, dtype=torch.float64)
-    dist.all_reduce(found, dist.ReduceOp.MAX, group)
+    together.all_reduce(found, dist.ReduceOp.MAX, group)
     most: list[float] = found.tolist()
     return most

@@ -12,11 +12,11 @@ import torch.distributed as dist
 
 from weft.errors import PeerError
 from weft.runtime.agreement import agree
+from weft.runtime.backend import launch_on_backend, wait_for_backend
 from weft.runtime.communicator import Communicator
+from weft.runtime.communicators import communicator
 from weft.runtime.threads import OutOfTimeError, in_time
 from weft.runtime.transport import TransportError
-from weft.runtime.backend import launch_on_backend, wait_for_backend
-from weft.runtime.communicators import communicator
 
 PIECE_BYTES = 25_000_000
 

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from weft.network import Network
+from weft.runtime import together
 from weft.runtime.turns import slowest, timed
 from weft.sparse.compression import Compression
 from weft.torch.choice import BACKEND, Choice
@@ -73,7 +74,7 @@ def sparse_work(
 
 
 def backend_work(group: dist.ProcessGroup | None = None) -> Work:
-    """The backend's own all-reduce."""
+    """The backend's own all-reduce, as it is without us."""
 
     def work(tensor: torch.Tensor) -> SparseStatistics | None:
         dist.all_reduce(tensor, group=group)
@@ -136,7 +137,7 @@ def _summed_up(
         return CompressMeasured(name, nbytes, median(longest), None, None, None, longest)
     own = [median(s.computing_seconds for s in spent), median(s.waiting_seconds for s in spent)]
     sums = torch.tensor([*own, fmean(s.bytes_sent for s in spent)], dtype=torch.float64)
-    dist.all_reduce(sums, group=group)
+    together.all_reduce(sums, group=group)
     computing, waiting, sent = (sums / dist.get_world_size(group)).tolist()
     apart = computing > 0
     return CompressMeasured(

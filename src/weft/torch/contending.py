@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from weft.overlap import CommunicationModel, Sample, fitted
+from weft.runtime.together import barrier
 from weft.runtime.turns import slowest, timed
 from weft.torch.flights import Flight
 
@@ -72,9 +73,9 @@ def beside_computing(launch: Launch, group: dist.ProcessGroup | None, nbytes: in
     paces, drags = [], []
     for _ in range(TURNS):
         alone = slowest([timed(partial(_averaged, launch, [tensor]), group)], group)[0]
-        dist.barrier(group)
+        barrier(group)
         quiet = _pieces_a_second(partial(_lasts, time.monotonic() + alone))
-        dist.barrier(group)
+        barrier(group)
         flight = launch(tensor)
         busy = _pieces_a_second(partial(_is_flying, flight))
         flight.wait()

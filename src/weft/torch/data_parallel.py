@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from weft.errors import InputError
 from weft.overlap.arrangement import Arrangement
+from weft.runtime.communicators import communicator
 from weft.runtime.contribution import DTYPES
 from weft.torch.alike import agree_on, give_to_all, signature
 from weft.torch.arrangement import BUCKET_BYTES, by_size
@@ -23,7 +24,6 @@ from weft.torch.choice import BACKEND, Choice, Given
 from weft.torch.compressing import Compress, SparseAveraging, averaging_of, compress_of, flat_for_planning
 from weft.torch.deciding import Decision, decided, network_of
 from weft.torch.recording import side_by_side
-from weft.runtime.communicators import communicator
 from weft.torch.sparse import SparseStatistics
 from weft.torch.statistics import StepStatistics
 from weft.torch.synchronizer import Synchronizer, Unused

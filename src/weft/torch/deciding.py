@@ -21,12 +21,12 @@ from weft.network import Network
 from weft.planning import Costs, Plan, shortlist
 from weft.runtime.choosing import Tried, paced, refined, tried
 from weft.runtime.communicator import Communicator
+from weft.runtime.communicators import communicator
 from weft.runtime.costs import measured_costs
 from weft.runtime.probe import probe
 from weft.runtime.turns import slowest, timed
 from weft.torch.choice import BACKEND, Choice, Way, name_of
 from weft.torch.flights import Averaging, Flight
-from weft.runtime.communicators import communicator
 from weft.units import format_bytes, format_seconds
 
 TURNS, LEAST_TURNS = 7, 3
@@ -97,7 +97,7 @@ def decided(
     sizes = size_classes([tensor.nbytes for tensor in tensors])
     us = communicator(group, tensors[0].device)
     known = _network(network, group)
-    costs = measured_costs(us, group, known if isinstance(known, Network) else None)
+    costs = measured_costs(communicator(group), group, known if isinstance(known, Network) else None)
     seconds = 300 + 10 * PLANNING_SECONDS * len(sizes)
     handed = us.from_rank_0(lambda: _planned(known, sizes, costs), seconds)
     if handed.startswith("!"):

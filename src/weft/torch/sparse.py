@@ -22,6 +22,7 @@ from torch._C._distributed_c10d import GradBucket
 
 from weft.errors import InputError
 from weft.network import Network
+from weft.runtime.communicators import communicator
 from weft.runtime.conversing import RunningPart, launch_part
 from weft.sparse.compilation import compile_method
 from weft.sparse.compression import Compression
@@ -32,7 +33,6 @@ from weft.sparse.rounds import Part
 from weft.sparse.teams import AlphaBeta, TeamChoice
 from weft.torch.alpha_beta import measured_alpha_beta
 from weft.torch.hook import future_of
-from weft.runtime.communicators import communicator
 
 VERSION = 1
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

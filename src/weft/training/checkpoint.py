@@ -20,7 +20,7 @@ from torch import nn
 
 from weft.errors import InputError
 from weft.files import write_atomically
-from weft.training.exchange import gathered
+from weft.runtime.together import gathered
 from weft.training.sampler import Position
 
 VERSION = 2

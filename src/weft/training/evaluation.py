@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
+from weft.runtime import together
 from weft.training.data import Data
 from weft.training.exchange import average
 from weft.training.joining import Place
@@ -51,6 +51,6 @@ def evaluated(model: nn.Module, data: Data, place: Place) -> tuple[float, float]
             sums[1] += (scores.argmax(-1) == targets).sum()
             sums[2] += count
     model.train()
-    dist.all_reduce(sums)
+    together.all_reduce(sums)
     loss, right, count = sums.tolist()
     return loss / count, right / count

@@ -10,33 +10,22 @@ import torch
 import torch.distributed as dist
 
 from weft.errors import InputError
+from weft.runtime import together
+from weft.runtime.together import gathered
 
 T = TypeVar("T")
-
-
-def gathered(data: bytes, device: torch.device) -> list[bytes]:
-    """What every worker has given, in the order of ranks."""
-    sizes = torch.zeros(dist.get_world_size(), dtype=torch.int64, device=device)
-    sizes[dist.get_rank()] = len(data)
-    dist.all_reduce(sizes)
-    longest = int(sizes.max())
-    own = torch.zeros(longest, dtype=torch.uint8, device=device)
-    own[: len(data)] = torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8)[: len(data)]
-    parts = [torch.empty_like(own) for _ in range(len(sizes))]
-    dist.all_gather(parts, own)
-    return [bytes(part[:size].cpu().numpy()) for part, size in zip(parts, sizes.tolist(), strict=True)]
 
 
 def from_rank_0(data: bytes | None, device: torch.device) -> bytes | None:
     """What rank 0 has given, on every worker."""
     size = torch.tensor([-1 if data is None else len(data)], device=device)
-    dist.broadcast(size, 0)
+    together.broadcast(size)
     if int(size) < 0:
         return None
     content = torch.empty(int(size), dtype=torch.uint8, device=device)
     if dist.get_rank() == 0 and data:
         content.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-    dist.broadcast(content, 0)
+    together.broadcast(content)
     return bytes(content.cpu().numpy())
 
 
@@ -67,7 +56,7 @@ def average(tensors: list[torch.Tensor]) -> None:
     if not tensors or dist.get_world_size() == 1:
         return
     flat = torch.cat([tensor.detach().double().flatten() for tensor in tensors])
-    dist.all_reduce(flat)
+    together.all_reduce(flat)
     flat /= dist.get_world_size()
     parts = torch.split(flat, [tensor.numel() for tensor in tensors])
     with torch.no_grad():

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, Store, TCPStore
 
 from weft.errors import ExecutionError, InputError
+from weft.runtime.communicators import attend
 from weft.training.environment import LISTENER, check_environment, is_launched, is_worker
 
 
@@ -42,6 +43,7 @@ def joined(device: Literal["auto", "cpu", "cuda"]) -> Iterator[Place]:
     except (RuntimeError, ValueError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         raise ExecutionError(f"rank {os.environ.get('RANK', 0)} cannot join the others at {where}: {error}") from error
+    attend()
     place = Place(dist.get_rank(), dist.get_world_size(), chosen)
     try:
         yield place

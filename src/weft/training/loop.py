@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
-import torch.distributed as dist
 
+from weft.runtime import together
 from weft.training.checkpoint import FILE, Checkpoint, Conditions, ranks_state
 from weft.training.config import Config, to_json
 from weft.training.evaluation import averaged_buffers, evaluated
@@ -145,7 +145,7 @@ class Loop:
                     self.position, self.elapsed, to_json(self.config), plan, buckets, self.conditions,
                     model.state_dict(), self.stepper.optimizer.state_dict(), ranks,
                 ).write(self.config.folder / FILE)  # fmt: skip
-        dist.barrier()
+        together.barrier()
 
 
 def conditions(place: Place) -> Conditions:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
+from weft.runtime import together
 from weft.torch import DataParallel
 from weft.training.config import Config
 from weft.training.data import Data
@@ -78,7 +78,7 @@ class Stepper:
 
     def _summed(self, sums: torch.Tensor) -> Any:
         """Have the numbers added up over all workers; they are looked at one step later, when they have long arrived."""
-        return dist.all_reduce(sums, async_op=True)
+        return together.all_reduce_later(sums)
 
     def _backward(self, position: Position) -> torch.Tensor:
         """Gradients of this worker's batch, averaged over workers; the loss of the batch."""

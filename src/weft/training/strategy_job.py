@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 
 from weft.errors import InputError
 from weft.files import write_atomically
+from weft.runtime import together
 from weft.torch import DataParallel
 from weft.training.checkpoint import FILE, Checkpoint, random_state, restore_random
 from weft.training.config import Config, to_json
@@ -113,7 +113,7 @@ class AveragingLoop(Loop):
             # The collectives inside are behind everybody's file: it is there when this is written.
             if rank == 0:
                 _model_checkpoint(self, self.model).write(self.config.folder / FILE)
-        dist.barrier()
+        together.barrier()
         _drop_others(path, rank)
 
 

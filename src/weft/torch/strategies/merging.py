@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
+from weft.runtime import together
 from weft.torch.buckets import Bucket
 
 PIECE = 4_000_000
@@ -48,7 +49,7 @@ def _average(tensor: torch.Tensor, group: dist.ProcessGroup | None) -> None:
     whole = tensor.detach().reshape(-1)
     for piece in torch.split(whole, PIECE):
         sums = piece.double()
-        dist.all_reduce(sums, group=group)
+        together.all_reduce(sums, group=group)
         piece.copy_(sums / ranks)
     if whole.data_ptr() != tensor.data_ptr():
         tensor.copy_(whole.view(tensor.shape))

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from weft.errors import InputError
 from weft.groups import GroupTimes, consensus
 from weft.network import Network, full_mesh
+from weft.runtime.communicators import communicator
 from weft.runtime.contribution import DTYPES
 from weft.runtime.probe import probe
 from weft.schedule import Schedule
@@ -30,7 +31,6 @@ from weft.strategies import Averaging, Options, Strategy, strategy_of
 from weft.torch.alike import agree_on, give_to_all, signature
 from weft.torch.data_parallel import DataParallel
 from weft.torch.late import ELEMENTWISE
-from weft.runtime.communicators import communicator
 from weft.torch.statistics import StepStatistics
 from weft.torch.strategies.averager import Averager
 from weft.torch.strategies.awaiting import Awaiting

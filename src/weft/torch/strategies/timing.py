@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from weft.groups import Pattern
+from weft.runtime import together
 from weft.strategies import Averaging, meetings_of
 from weft.torch.strategies.playbook import Playbook
 
@@ -19,7 +20,7 @@ def gathered_seconds(own: Sequence[float], device: torch.device, group: dist.Pro
     """What every rank has measured, in the order of ranks; all call this together, with equally many steps."""
     mine = torch.tensor(own, dtype=torch.float64, device=device)
     parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(parts, mine, group)
+    together.all_gather(parts, mine, group)
     return [part.tolist() for part in parts]
 
 
