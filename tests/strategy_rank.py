@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from weft.collectives import ring
 from weft.errors import InputError, PeerError
 from weft.groups import EVERY
 from weft.network import Network, two_tier
+from weft.runtime import Deadlines
 from weft.strategies import Averaging, Options
 from weft.training.batches import Batches
 from weft.training.config import Config, config_of
@@ -327,13 +329,17 @@ def staleness_is_bounded() -> None:
 
 
 def serving_goes_on_without_a_worker() -> None:
-    """With one server, on rank 0, another worker may be lost; training goes on."""
+    """With one server, on rank 0, another worker may be lost; training goes on, and when others are late nobody misses it."""
     name = os.environ["STRATEGY"]
     real = Real(config(name, 60), Options(servers=1, staleness=1), timeout=20.0)
+    wt.communicator().deadlines = Deadlines(floor=3.2, factor=1.0, asked=3.2)
     last = dist.get_world_size() - 1
     for step in range(30):
         if step == 10 and dist.get_rank() == last:
             os.kill(os.getpid(), signal.SIGKILL)
+        if step == 20 and dist.get_rank() == 1:
+            time.sleep(4.0)
+            assert wt.communicator().transport.board.read(["roll"])[0], "nobody has asked who is there"
         real.steps(step, step + 1)
     real.model.finish()
     served = real.model._served
@@ -341,6 +347,49 @@ def serving_goes_on_without_a_worker() -> None:
     assert served.lost == ([last] if dist.get_rank() == 0 else [])
     time.sleep(0.5)
     os._exit(0)
+
+
+def a_stopped_worker_is_named_by_all() -> None:
+    """The last rank stops in the middle, and closes nothing; with one server it owns no part."""
+    name, servers = os.environ["STRATEGY"], int(os.environ["SERVERS"])
+    us, store = wt.communicator(), dist.distributed_c10d._get_default_store()
+    real = Real(config(name, 60), Options(servers=servers, staleness=2))
+    us.deadlines = Deadlines(floor=3.2, factor=1.0, asked=3.2)
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    real.steps(0, 10)
+    real.model.pause()
+    if rank == last:
+        store.set("pid", str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+    begun = time.monotonic()
+
+    def train() -> None:
+        while True:
+            real.steps(10, 50)
+
+    with pytest.raises(PeerError, match=f"rank {last} does not answer") as caught:
+        train()
+    assert caught.value.culprits == caught.value.silent == (last,)
+    assert time.monotonic() - begun < 9.0
+    with pytest.raises(PeerError, match=f"rank {last} does not answer"):
+        real.model.finish()
+    store.set(f"{rank} knows", "")
+    if rank == 0:  # which keeps the store
+        store.wait([f"{other} knows" for other in range(last)], timedelta(seconds=30))
+        os.kill(int(store.get("pid")), signal.SIGKILL)
+    os._exit(0)
+
+
+def a_late_worker_is_waited_for() -> None:
+    """One that tests for long is asked, answers, and is held against nobody."""
+    real = Real(config("ssp", 60), Options(staleness=1))
+    wt.communicator().deadlines = Deadlines(floor=3.2, factor=1.0, asked=3.2)
+    real.steps(0, 5)
+    if dist.get_rank() == 1:
+        time.sleep(5.0)
+        assert wt.communicator().transport.board.read(["roll"])[0], "nobody has asked who is there"
+    real.steps(5, 12)
+    real.model.finish()
 
 
 def main() -> None:

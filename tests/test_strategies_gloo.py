@@ -43,3 +43,13 @@ def test_servers_apply_every_gradient_and_hold_the_bound() -> None:
 @pytest.mark.parametrize("strategy", ["asp", slow("ssp")])
 def test_serving_goes_on_without_a_worker_that_is_no_server(strategy: str) -> None:
     check_ranks(SCRIPT, 3, "serving_goes_on_without_a_worker", killed=True, STRATEGY=strategy)
+
+
+@pytest.mark.parametrize(("strategy", "servers"), [("asp", "1"), ("ssp", "3")])
+def test_a_worker_that_is_stopped_is_named_by_all(strategy: str, servers: str) -> None:
+    variables = {"STRATEGY": strategy, "SERVERS": servers}
+    check_ranks(SCRIPT, 3, "a_stopped_worker_is_named_by_all", killed=True, seconds=60, **variables)
+
+
+def test_a_worker_that_is_late_is_waited_for() -> None:
+    check_ranks(SCRIPT, 3, "a_late_worker_is_waited_for", seconds=60)

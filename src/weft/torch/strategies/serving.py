@@ -8,9 +8,12 @@ slowest is near enough (SSP). A server waits for each worker on a thread of its 
 A pause is a moment at which nothing is on its way: every worker asks for it after one of its steps, goes on when all have, and
 pulls the parameters of that moment. Whoever pauses holds nobody up. So there is a state that can be saved.
 
-Who is lost: a worker that owns no part is left out, and training goes on without it (a warning says so). A server takes a part of
-the parameters with it: then every worker raises an error that names it, in its next step. The store of torch.distributed is
-needed by nobody in between.
+Who is lost: a worker that owns no part and is gone (its connections are closed) is left out, and training goes on without it (a
+warning says so). A server takes a part of the parameters with it: then every worker raises an error that names it, in its next
+step at the latest. Who is stopped or cut off closes nothing, and with gloo nobody can give up a wait without losing all
+connections; so it cannot be left out, and all others raise an error that names it. Vigils (``runtime/vigil.py``) notice it: an
+answer, or a worker's next push, that takes 20 times as long as the slowest lately, and at least 10 s, has the roll called. If all
+answer, waiting goes on, for some may test or write a checkpoint for long.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from threading import Condition, Event
 from time import monotonic
@@ -26,18 +29,25 @@ from typing import Any
 
 import torch
 
-from weft.errors import InputError, PeerError
+from weft.errors import InputError
 from weft.runtime.communicator import TAGS, Communicator, pool
-from weft.runtime.transport import Transport, TransportError
+from weft.runtime.ending import StoppedError
+from weft.runtime.transport import Pending, TransportError
 from weft.strategies import Serving, StalenessClock
 from weft.torch.late import ELEMENTWISE
 from weft.torch.statistics import Tally
 
 PUSH, ANSWER = TAGS, TAGS + 1
 """tags; those of executions are below"""
-PATIENCE = 1800.0
+MEANWHILE = 0.5
+"""seconds between two looks at whether all was given up, for who waits for no message"""
+LATER = 5.0
+"""seconds after the limit, at which the watch ends all waits anyway: with gloo, who waits in vain loses all connections"""
+LONG = 1e7
+"""seconds: for ever, as gloo can count it"""
 STEP, LAST, PAUSE = 0.0, 1.0, 2.0
 """what a message is: a step's gradient, that there is none any more, or that there is none before everybody has paused"""
+NAMES = {STEP: "a step", LAST: "the last step", PAUSE: "a pause"}
 _log = logging.getLogger("weft")
 
 
@@ -45,8 +55,14 @@ class Part:
     """A server's part of the parameters, with the optimizer that applies what workers push, and who may go on."""
 
     def __init__(
-        self, values: torch.Tensor, optimizer: torch.optim.Optimizer, workers: Sequence[int], bound: int | None
+        self,
+        values: torch.Tensor,
+        optimizer: torch.optim.Optimizer,
+        workers: Sequence[int],
+        bound: int | None,
+        given_up: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._given_up = given_up
         self.values = torch.nn.Parameter(values.clone())
         self.values.grad = torch.zeros_like(self.values)
         self._optimizer = stepping(optimizer, self.values)
@@ -73,14 +89,14 @@ class Part:
             self.clock.finish(worker)
             self._waiting.add(worker)
             self._release()
-            self._changed.wait_for(lambda: worker in self._begins)
+            self._await(lambda: worker in self._begins)
             return self._begins.pop(worker)
 
     def leave(self, worker: int) -> torch.Tensor:
         """A worker has no gradients any more; the parameters when nobody has."""
         with self._changed:
             self._forget(worker)
-            self._changed.wait_for(lambda: not self.clock.finished and not self._paused)
+            self._await(lambda: not self.clock.finished and not self._paused)
             return self.values.detach().clone()
 
     def pause(self, worker: int, told: int) -> tuple[int, torch.Tensor]:
@@ -89,7 +105,7 @@ class Part:
             del self.clock.finished[worker]
             self._paused[worker] = told
             self._release()
-            self._changed.wait_for(lambda: worker in self._resumed)
+            self._await(lambda: worker in self._resumed)
             return self._resumed.pop(worker)
 
     def state(self) -> dict[str, Any]:
@@ -105,6 +121,11 @@ class Part:
         """A worker is gone."""
         with self._changed:
             self._forget(worker)
+
+    def _await(self, happened: Callable[[], bool]) -> None:
+        while not self._changed.wait_for(happened, MEANWHILE):
+            if self._given_up():
+                raise StoppedError
 
     def _forget(self, worker: int) -> None:
         """Nobody waits for it any more."""
@@ -158,7 +179,7 @@ class Served:
         if len({(p.dtype, p.device) for p in self.parameters}) != 1:
             raise InputError("parameters of several types or devices have no common server: convert them to one")
         self._us, self._transport, self._optimizer = us, us.transport, optimizer
-        self._seconds = PATIENCE if timeout is None else timeout
+        self._timeout = timeout
         if not self._transport.keeps_tags_apart:
             raise InputError(f"{strategy.name} needs messages that wait for nothing else, as gloo has them: use gloo")
         self.servers = servers_of(strategy)
@@ -174,7 +195,7 @@ class Served:
         rank = self._transport.rank
         if rank in self.servers:
             start, stop = self._cuts[rank]
-            self.part = Part(self._line()[start:stop], optimizer, strategy.workers, strategy.bound)
+            self.part = Part(self._line()[start:stop], optimizer, strategy.workers, strategy.bound, us.has_failed)
             for worker in strategy.workers:
                 if worker != rank:
                     self._ended[worker] = Event()
@@ -197,8 +218,10 @@ class Served:
     def finish(self) -> None:
         """Nothing comes from this worker any more; its parameters are the last ones when nothing comes from anybody."""
         self._exchange(LAST, 0.0)
-        for ended in self._ended.values():
-            ended.wait(self._seconds)
+        with self._us.vigil("that all have their last parameters", timeout=self._timeout) as term:
+            for ended in self._ended.values():
+                while not ended.wait(MEANWHILE) and term.left() > 0:
+                    self._check()
 
     def pause(self, number: int) -> int:
         """Wait until all workers pause, and pull; the number that the first of them gave."""
@@ -218,35 +241,52 @@ class Served:
         self.pause(0)
 
     def _exchange(self, kind: float, rate: float) -> int:
-        head = torch.tensor([kind, rate], dtype=torch.float64)
-        arriving = torch.empty_like(self._flat)
-        sends, receives, sent = [], [], 0
+        self._check()
+        arriving, sent = torch.empty_like(self._flat), 0
         try:
-            for server, (start, stop) in self._cuts.items():
-                if server == self._transport.rank:
-                    continue
-                receives.append(self._transport.receive(arriving[start:stop], server, ANSWER))
-                if kind == PAUSE:
-                    place = self.servers.index(server)
-                    receives.append(self._transport.receive(self._number[place : place + 1], server, ANSWER))
-                sends.append(self._transport.send(head, server, PUSH))
-                if kind == STEP:
-                    sends.append(self._transport.send(self._flat[start:stop], server, PUSH))
-                    sent += (stop - start) * self._flat.element_size()
-            if self.part is not None:
-                start, stop = self._cuts[rank := self._transport.rank]
-                if kind == STEP:
-                    arriving[start:stop] = self.part.push(rank, self._flat[start:stop], rate)
-                elif kind == PAUSE:
-                    self._number[self.servers.index(rank)], arriving[start:stop] = self.part.pause(rank, int(rate))
-                else:
-                    arriving[start:stop] = self.part.leave(rank)
-            for pending in [*receives, *sends]:
-                pending.wait(self._seconds)
+            with self._us.vigil(f"parameters after {NAMES[kind]}", timeout=self._timeout) as term:
+                head = torch.tensor([kind, rate], dtype=torch.float64)
+                flying, sent = self._posted(head, arriving)
+                self._take_part(kind, rate, arriving)
+                for server, pending in flying:
+                    with self._us.vigil("its part of the parameters", server, endless=True):
+                        pending.wait(term.left() + LATER)
         except TransportError as error:
-            raise self._error(error) from error
+            self._give_up(error)
+        except StoppedError:
+            pass
+        self._check()
         self._take(arriving)
         return sent
+
+    def _posted(self, head: torch.Tensor, arriving: torch.Tensor) -> tuple[list[tuple[int, Pending]], int]:
+        """What comes from all other servers and goes to them, on its way; and how many bytes of gradients do."""
+        kind, sent = head[0].item(), 0
+        sends: list[tuple[int, Pending]] = []
+        receives: list[tuple[int, Pending]] = []
+        for place, (server, (start, stop)) in enumerate(self._cuts.items()):
+            if server == self._transport.rank:
+                continue
+            receives.append((server, self._transport.receive(arriving[start:stop], server, ANSWER)))
+            if kind == PAUSE:
+                receives.append((server, self._transport.receive(self._number[place : place + 1], server, ANSWER)))
+            sends.append((server, self._transport.send(head, server, PUSH)))
+            if kind == STEP:
+                sends.append((server, self._transport.send(self._flat[start:stop], server, PUSH)))
+                sent += (stop - start) * self._flat.element_size()
+        return [*receives, *sends], sent
+
+    def _take_part(self, kind: float, rate: float, arriving: torch.Tensor) -> None:
+        """The same with this rank's own part."""
+        if self.part is None:
+            return
+        start, stop = self._cuts[rank := self._transport.rank]
+        if kind == STEP:
+            arriving[start:stop] = self.part.push(rank, self._flat[start:stop], rate)
+        elif kind == PAUSE:
+            self._number[self.servers.index(rank)], arriving[start:stop] = self.part.pause(rank, int(rate))
+        else:
+            arriving[start:stop] = self.part.leave(rank)
 
     @torch.no_grad()
     def _take(self, line: torch.Tensor) -> None:
@@ -254,43 +294,64 @@ class Served:
         for parameter, part in zip(self.parameters, parts, strict=True):
             parameter.copy_(part.view_as(parameter))
 
-    def _error(self, error: TransportError) -> PeerError:
-        peer, what = error.peer, "does not answer" if error.late else "is gone"
-        return PeerError(
-            f"rank {self._transport.rank}: server {peer} {what} ({error.reason}), and its part of the parameters with it: "
-            "start again from a checkpoint, with fewer servers if workers are lost often",
-            [peer], [peer] if error.late else (), (),
-        )  # fmt: skip
+    def _check(self) -> None:
+        if self._us.has_failed():
+            raise self._us.error()
+
+    def _give_up(self, error: TransportError) -> None:
+        """A server is lost, or somebody else is and that was told by closing connections: all ranks end."""
+        if not self._us.has_failed(look=True):
+            what = f"server {error.peer} {'does not answer' if error.late else 'is gone'} ({error.reason})"
+            advice = "start again from a checkpoint, with fewer servers if workers are lost often"
+            self._us.fail(f"{what}, and its part of the parameters with it: {advice}", [error.peer])
 
     # The server
 
     def _serve(self, worker: int, elements: int) -> None:
         """Answer one worker until it is done, or gone."""
-        transport: Transport = self._transport
         head = torch.empty(2, dtype=torch.float64)
         gradient = torch.empty(elements, dtype=self._flat.dtype)
-        assert self.part is not None
+        kind = STEP
         try:
-            while True:
-                transport.receive(head, worker, PUSH).wait(self._seconds)
+            while kind != LAST:
+                self._await("next push", worker, self._transport.receive(head, worker, PUSH))
                 kind, rate = head.tolist()
-                if kind == LAST:
-                    transport.send(self.part.leave(worker), worker, ANSWER).wait(self._seconds)
-                    return
-                if kind == PAUSE:
-                    number, values = self.part.pause(worker, int(rate))
-                    answers = [values, torch.tensor([float(number)], dtype=torch.float64)]
-                    for pending in [transport.send(answer, worker, ANSWER) for answer in answers]:
-                        pending.wait(self._seconds)
-                    continue
-                transport.receive(gradient, worker, PUSH).wait(self._seconds)
-                transport.send(self.part.push(worker, gradient, rate), worker, ANSWER).wait(self._seconds)
+                if kind == STEP:
+                    self._await("gradient", worker, self._transport.receive(gradient, worker, PUSH))
+                for answer in self._answers(kind, worker, gradient, rate):
+                    self._await("taking an answer", worker, self._transport.send(answer, worker, ANSWER))
+        except StoppedError:
+            pass
         except TransportError as error:
+            if kind != LAST:  # who is done may leave
+                self._lose(worker, error)
+        finally:
+            self._ended[worker].set()
+
+    def _await(self, what: str, worker: int, pending: Pending) -> None:
+        with self._us.vigil(what, worker, endless=True):
+            pending.wait(LONG)
+
+    def _answers(self, kind: float, worker: int, gradient: torch.Tensor, rate: float) -> list[torch.Tensor]:
+        """What a worker gets, as soon as it may."""
+        assert self.part is not None
+        if kind == LAST:
+            return [self.part.leave(worker)]
+        if kind == PAUSE:
+            number, values = self.part.pause(worker, int(rate))
+            return [values, torch.tensor([float(number)], dtype=torch.float64)]
+        return [self.part.push(worker, gradient, rate)]
+
+    def _lose(self, worker: int, error: TransportError) -> None:
+        """A worker is gone. With a part of the parameters, that is everybody's failure."""
+        assert self.part is not None
+        if worker in self.servers:
+            self._give_up(error)
+        elif not self._us.has_failed(look=True):
+            self._us.leave_out(worker)
             self.lost.append(worker)
             self.part.lose(worker)
             _log.warning("rank %d is lost (%s): training goes on without it", worker, error.reason)
-        finally:
-            self._ended[worker].set()
 
 
 def servers_of(strategy: Serving) -> tuple[int, ...]:
