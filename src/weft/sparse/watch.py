@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from weft.compiled import compiled_in_place
 from weft.sparse.accumulation import accumulate, accumulate_and_collect
-from weft.sparse.pairs import Pairs, Values, added
+from weft.sparse.pairs import Indexes, Pairs, Values
 from weft.sparse.selection import elements_above
 from weft.sparse.wire import Span
 
@@ -82,14 +83,10 @@ class Watch:
         aside = self._aside.get(span)
         if aside is None:  # too many, or nothing was added up here
             return None if self._summed else elements_above(flat, *span, threshold, most)
-        others = [pairs for pairs in (one.within(*span) for one in changed) if len(pairs)]
-        if not others:
-            return aside
-        for pairs in others:
-            aside = added(aside, pairs)
-        value = flat[aside.index]
-        there = np.abs(value) >= np.float32(threshold)
-        return Pairs(aside.index[there], value[there])
+        for pairs in (one.within(*span) for one in changed):
+            if len(pairs):
+                aside = _with_changed(aside, pairs, flat, threshold)
+        return aside
 
     def expects(self, span: Span, threshold: float, most: int) -> bool:
         """Whether exactly this was to be watched for."""
@@ -106,3 +103,33 @@ class Watch:
         growth = 1.0 if before is None or not before.weakest else weakest / before.weakest
         foreseen = weakest * min(MOST_GROWTH, math.sqrt(max(1.0, growth)))
         self.following[span] = Aim(NEARLY * foreseen, MOST_FOUND * len(pairs), weakest)
+
+
+def _with_changed(aside: Pairs, changed: Pairs, flat: Values, threshold: float) -> Pairs:
+    """Both together, as strong as they are now, but for those that have changed and are below the threshold."""
+    index, value = np.empty(len(aside) + len(changed), np.int32), np.empty(len(aside) + len(changed), np.float32)
+    count = _merge_changed(aside.index, aside.value, changed.index, flat, np.float32(threshold), index, value)
+    return Pairs(index[:count], value[:count])
+
+
+@compiled_in_place
+def _merge_changed(
+    ai: Indexes, av: Values, changed: Indexes, flat: Values, threshold: np.float32, index: Indexes, value: Values
+) -> int:
+    i = out = 0
+    for j in range(len(changed)):
+        at = changed[j]
+        while i < len(ai) and ai[i] < at:
+            index[out], value[out] = ai[i], av[i]
+            out += 1
+            i += 1
+        if i < len(ai) and ai[i] == at:
+            i += 1
+        now = flat[at]
+        index[out], value[out] = at, now
+        out += abs(now) >= threshold
+    while i < len(ai):
+        index[out], value[out] = ai[i], av[i]
+        out += 1
+        i += 1
+    return out

@@ -1,4 +1,7 @@
-"""What a message and a number in it take on this cluster, measured: by these SparDL's number of teams is chosen."""
+"""What a message and a number in it take on this cluster, measured: by these SparDL's number of teams is chosen.
+
+A number is not only sent: whoever gets it adds it up and selects from the sum. Where links are fast that takes as long.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,16 @@ import torch.distributed as dist
 from weft.runtime.communicator import Communicator
 from weft.runtime.conversing import launch_part
 from weft.runtime.turns import slowest, timed
+from weft.sparse.pairs import Pairs, added
 from weft.sparse.rounds import Part, Round
+from weft.sparse.selection import strongest_pairs
 from weft.sparse.teams import BYTES_PER_NUMBER, AlphaBeta
 from weft.sparse.wire import Message
 
 SMALL, LARGE = 64, 500_000
 """bytes"""
 ROUNDS, TURNS = 4, 3
+PAIRS = 100_000
 
 
 def measured_alpha_beta(us: Communicator, group: dist.ProcessGroup | None = None) -> AlphaBeta:
@@ -27,7 +33,8 @@ def measured_alpha_beta(us: Communicator, group: dist.ProcessGroup | None = None
     if us.transport.size == 1:
         return AlphaBeta(0.0, 0.0)
     small, large = (_round_seconds(us, nbytes, group) for nbytes in (SMALL, LARGE))
-    return AlphaBeta(small, BYTES_PER_NUMBER * max(0.0, large - small) / (LARGE - SMALL))
+    sending = BYTES_PER_NUMBER * max(0.0, large - small) / (LARGE - SMALL)
+    return AlphaBeta(small, sending + _handling_seconds(group))
 
 
 def _round_seconds(us: Communicator, nbytes: int, group: dist.ProcessGroup | None) -> float:
@@ -37,6 +44,21 @@ def _round_seconds(us: Communicator, nbytes: int, group: dist.ProcessGroup | Non
 
     timed(work, group)  # connects
     return median(slowest([timed(work, group) for _ in range(TURNS)], group)) / ROUNDS
+
+
+def _handling_seconds(group: dist.ProcessGroup | None) -> float:
+    """For one number that has come, index or value, on all ranks at once."""
+    draw = np.random.default_rng(0)
+    two = [
+        Pairs((100 * np.arange(PAIRS) + draw.integers(0, 100, PAIRS)).astype(np.int32), draw.random(PAIRS, np.float32))
+        for _ in range(2)
+    ]
+
+    def work() -> None:
+        strongest_pairs(added(*two), PAIRS)
+
+    work()  # compiles
+    return median(slowest([timed(work, group) for _ in range(TURNS)], group)) / (2 * PAIRS)
 
 
 def _shifts(rank: int, ranks: int, nbytes: int) -> Part[None]:
