@@ -18,7 +18,7 @@ def publish_rows(name: str, rows: Sequence[dict[str, Any]], keys: Sequence[str],
     before = json.loads(path.read_text())["rows"] if path.exists() else []
     done = {tuple(row[key] for key in keys) for row in rows}
     kept = [row for row in before if tuple(row[key] for key in keys) not in done]
-    publish(name, **facts, rows=[*kept, *rows])
+    publish(name, "", **facts, rows=[*kept, *rows])
 
 
 def publish(name: str, on: str = "", **facts: object) -> None:

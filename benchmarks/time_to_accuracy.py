@@ -7,7 +7,7 @@ and how accurate ASP, and DS-Sync that averages a quarter of the parameters in a
 
 A CNN on Fashion-MNIST, eight workers. What is trained does not depend on time, except that DS-Sync divides otherwise among 5 + 3
 workers with a slow one, and crosses a slow uplink between 4 + 4 in every other step; so a training is a curve of accuracies
-over steps, and how long steps take is simulated for each scenario: 0.1 s of computing, and 25 MB on links of 400 Mbit/s. There are
+over steps, and how long steps take is simulated for each scenario: 0.1 s of computing, 25 MB on links of 400 Mbit/s. There are
 two targets: the lowest of BSP's best accuracies over all seeds, as in the paper, and 0.2 points less than their median, which one
 bad seed of BSP does not make easy.
 """
