@@ -12,10 +12,11 @@ from typing import Any, cast
 
 import torch
 
-from weft.runtime.communicator import Communicator, Running
+from weft.runtime.communicator import Communicator
 from weft.runtime.deadline import Term
 from weft.runtime.ending import Ending
 from weft.runtime.execution import Execution
+from weft.runtime.running import Running
 
 _GLANCE = timedelta(seconds=1)
 """Between two looks of a waiting thread at whether all was given up meanwhile."""

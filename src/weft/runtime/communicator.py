@@ -30,6 +30,7 @@ from weft.runtime.halves import Half
 from weft.runtime.program import Program, program_of
 from weft.runtime.reports import report_of
 from weft.runtime.roll_call import ROLL, RollCall
+from weft.runtime.running import Running, cause_of, subject_of
 from weft.runtime.scratch import Scratch
 from weft.runtime.threads import OutOfTimeError, ThreadPool, in_time
 from weft.runtime.transport import Transport, TransportError
@@ -45,27 +46,6 @@ TAGS = 1 << 16
 _MOMENT = 0.01
 _log = logging.getLogger("weft")
 pool = ThreadPool("weft-channel")
-
-
-class Running:
-    """An execution in flight."""
-
-    def __init__(self, communicator: Communicator, execution: Execution, number: int, subject: str) -> None:
-        self.execution, self.number, self.subject = execution, number, subject
-        self._communicator = communicator
-
-    def done(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.execution.done.is_set()
-
-    def wait(self) -> None:
-        """Return when the tensor holds the result; raise ``PeerError`` if that cannot be, within the deadline."""
-        execution = self.execution
-        if not execution.done.wait(max(0.0, execution.term.left()) + 0.1):
-            self._communicator.fail(f"not finished after {execution.term.passed():.1f} s")
-            execution.done.wait(execution.term.patience)
-        if not execution.succeeded:
-            raise self._communicator.error()
 
 
 class Communicator:
@@ -309,7 +289,7 @@ class Communicator:
         """An execution has ended; if by a failure, that is everybody's. Whether all is well."""
         if error is not None and not isinstance(error, StoppedError):
             closed = [error.peer] if isinstance(error, TransportError) and not error.late else []
-            self.fail(_cause(error, term), closed)
+            self.fail(cause_of(error, term), closed)
         with self._lock:
             self._in_flight.pop(number, None)
             self._terms.pop(number, None)
@@ -410,22 +390,6 @@ class Communicator:
             return in_time(lambda: self._roll_call.hold(question, patience), patience + 0.5)
         except Exception:
             return {}
-
-
-def _cause(error: Exception, term: Term) -> str:
-    if isinstance(error, TransportError):
-        after = f"after {term.passed():.1f} s"
-        if error.late:
-            return f"no answer from rank {error.peer} {after}"
-        return f"{error.reason} by rank {error.peer} {after}"
-    return f"{type(error).__name__}: {error}"
-
-
-def subject_of(schedule: Schedule, tensor: torch.Tensor, op: str, weights: tuple[float, ...] | None) -> str:
-    """All that the ranks must agree on, in words."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    shares = "" if weights is None else f", weights {list(weights)}"
-    return f"{op} of {tensor.numel()} {dtype} by {schedule.name} {schedule.digest}{shares}"
 
 
 _living: weakref.WeakSet[Communicator] = weakref.WeakSet()

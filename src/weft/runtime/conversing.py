@@ -17,11 +17,12 @@ from typing import Any, Generic, cast
 import numpy as np
 import torch
 
-from weft.runtime.communicator import TAGS, Communicator, Running, pool
+from weft.runtime.communicator import TAGS, Communicator, pool
 from weft.runtime.deadline import Term
 from weft.runtime.ending import Ending
 from weft.runtime.execution import Execution
 from weft.runtime.process_group import ProcessGroupTransport
+from weft.runtime.running import Running
 from weft.runtime.threads import ThreadPool
 from weft.runtime.transport import Pending, Transport
 from weft.sparse.finite import NotFiniteError

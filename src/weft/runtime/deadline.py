@@ -78,8 +78,9 @@ class Deadlines:
             patience = min(PATIENCE, timeout / 2)
             return Term(patience, 0.97 * timeout - patience)
         allowed = self.allowed(key, predicted)
-        asked = allowed if self._seen.get(key) else min(allowed, self.asked)
-        patience = min(PATIENCE, asked / 4)
+        seen = bool(self._seen.get(key))
+        asked = allowed if seen else min(allowed, self.asked)
+        patience = min(PATIENCE, asked / 4) if seen else asked / 4  # at first a rank may be busy importing or compiling
         period, quiet = 0.97 * asked - 2 * patience, 0.97 * allowed - 2 * patience
         return Term(patience, max(allowed, self.late) - patience, period, quiet)
 

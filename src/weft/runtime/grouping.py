@@ -16,10 +16,11 @@ import torch
 from weft.errors import InputError
 from weft.groups import Round
 from weft.groups.timing import sent_schedule
-from weft.runtime.communicator import TAGS, Communicator, Running, pool
+from weft.runtime.communicator import TAGS, Communicator, pool
 from weft.runtime.deadline import Term
 from weft.runtime.execution import Execution
 from weft.runtime.program import Incoming, Outgoing, Program, program_of
+from weft.runtime.running import Running
 from weft.schedule import Schedule
 
 

@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 
 from weft.runtime.backend import finish_on_backend, launch_on_backend, wait_for_backend
-from weft.runtime.communicator import Running
 from weft.runtime.communicators import carrier, communicator_on
+from weft.runtime.running import Running
 
 _SUM = dist.ReduceOp.SUM
 _OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.MAX: "maximum", dist.ReduceOp.MIN: "minimum"}

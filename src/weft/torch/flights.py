@@ -13,11 +13,11 @@ import torch.distributed as dist
 
 from weft.errors import InputError
 from weft.runtime.backend import launch_on_backend, wait_for_backend
-from weft.runtime.communicator import Running
 from weft.runtime.communicators import communicator
 from weft.runtime.contribution import ReduceOp
 from weft.runtime.halves import Half, halves
 from weft.runtime.program import Program
+from weft.runtime.running import Running
 from weft.schedule import Schedule
 from weft.torch.buckets import Bucket
 from weft.torch.choice import Choice, name_of, schedule_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, overload
 import torch
 import torch.distributed as dist
 
-from weft.runtime.communicator import Running
 from weft.runtime.communicators import communicator
 from weft.runtime.contribution import ReduceOp
+from weft.runtime.running import Running
 from weft.schedule import Schedule
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from torch.autograd import Variable
 
 from weft.errors import ExecutionError, InputError
 from weft.groups import EVERY, GroupTimes
-from weft.runtime.communicator import Communicator, Running
+from weft.runtime.communicator import Communicator
 from weft.runtime.grouping import launch_in_group
+from weft.runtime.running import Running
 from weft.strategies import Averaging, ensemble_weight
 from weft.torch.layers import step_for, tell_of_gradients
 from weft.torch.statistics import Interval, Tally, covered
