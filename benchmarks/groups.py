@@ -81,7 +81,9 @@ class Methods:
     def _round(self, pattern: Any, step: int, subject: str, schedule: Any = None) -> None:
         from weft.runtime.grouping import launch_in_group
 
-        launch_in_group(self.us, pattern.round(step), schedule, self.tensor, f"{subject} of {self.nbytes}").wait()
+        which = pattern.round(step)
+        own = self.tensor[which.part_of(which.group_of(self.us.transport.rank)).of(len(self.tensor))]
+        launch_in_group(self.us, which, schedule, own, f"{subject} of {self.nbytes}").wait()
 
     def prepare(self) -> None:
         """Rank 0 makes the schedules of all groups."""
@@ -95,7 +97,8 @@ class Methods:
     def _ds_sync(self, strategy: Any, step: int) -> None:
         book = self.books[id(strategy)]
         begun = time.perf_counter()
-        schedule = book.schedule(strategy.pattern.round(step), self.us.transport.rank, self.nbytes)
+        which, rank = strategy.pattern.round(step), self.us.transport.rank
+        schedule = book.schedule(which, rank, self.nbytes // which.part_of(which.group_of(rank)).parts)
         self._round(strategy.pattern, step, f"ds-sync {book.digest}", schedule)
         self.seconds.append(time.perf_counter() - begun)
 

@@ -6,7 +6,7 @@ and how accurate ASP, and DS-Sync that averages a quarter of the parameters in a
     python -m benchmarks.time_to_accuracy sum                   what all curves so far say, published
 
 A CNN on Fashion-MNIST, eight workers. What is trained does not depend on time, except that DS-Sync divides otherwise among 5 + 3
-workers with a slow one, and crosses a slow uplink between 4 + 4 in every other step; so a training is a curve of accuracies
+workers with a slow one, and crosses a slow uplink between 4 + 4 by halves; so a training is a curve of accuracies
 over steps, and how long steps take is simulated for each scenario: 0.1 s of computing, 25 MB on links of 400 Mbit/s. There are
 two targets: the lowest of BSP's best accuracies over all seeds, as in the paper, and 0.2 points less than their median, which one
 bad seed of BSP does not make easy.
@@ -72,9 +72,9 @@ def step_seconds(scenario: GroupScenario, method: str) -> float:
     if method == "bsp":
         return COMPUTE + simulate(COLLECTIVES["ring"](whole), whole, NBYTES, conditions).seconds
     workers = [whole.workers.index(name) for name in network.workers]
-    seldom = slow.slow_uplinks if method.endswith("uplink") else ()
+    halved = slow.slow_uplinks if method.endswith("uplink") else ()
     slow_workers = [workers[rank] for rank in slow.slow_workers]
-    pattern = divide_and_shuffle(racks_of(whole), slow_workers, slow.slow_uplinks, seldom)
+    pattern = divide_and_shuffle(racks_of(whole), slow_workers, slow.slow_uplinks, halved)
     return COMPUTE + GroupTimes(whole, NBYTES, conditions).pattern(pattern).seconds
 
 

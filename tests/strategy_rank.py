@@ -152,6 +152,27 @@ def every_strategy_equals_memory() -> None:
         torch.testing.assert_close(line(real.module), row, rtol=1e-4, atol=2e-6)
 
 
+def halved_uplinks_equal_memory() -> None:
+    """Groups across a slow uplink average halves of parameters, all others whole ones."""
+    for model in ("mlp", "resnet-20"):
+        job = config("ds-sync", 11, SGD, model)
+        expected = memory_training(job, network())
+        assert isinstance(expected.strategy, Averaging)
+        expected.strategy = expected.strategy.as_known((), (0, 1), halved=(0, 1))
+        assert expected.strategy.pattern.round(0).parted
+        for _ in expected.records():
+            pass
+        real = Real(job)
+        assert real.model.averager is not None
+        real.model.averager.restore({"finished": 0, "measured": [], "averages": None, "slow": [[], [0, 1], [], [0, 1]]})
+        assert real.model.averager.strategy.pattern.round(0).parted
+        real.steps(0, 11)
+        real.model.settle()
+        row = expected.replicas.table.data[dist.get_rank()]
+        torch.testing.assert_close(line(real.module), row, rtol=1e-4, atol=2e-6)
+        assert real.model.averager.state()["slow"][3] == [0, 1]
+
+
 def buffers_and_momentum_stay_own() -> None:
     job = config("ds-sync", 9, SGD, "resnet-20", ensemble=0.0)
     expected = in_memory(job)

@@ -66,17 +66,17 @@ def test_a_slow_uplink_among_four_is_found_by_dividing() -> None:
     assert settled(Contention(found), {}, {2: 0.4}).slow_uplinks == (2,)
 
 
-def test_an_uplink_far_below_the_others_is_crossed_seldom_until_it_is_better() -> None:
+def test_an_uplink_far_below_the_others_is_crossed_by_halves_until_it_is_better() -> None:
     found = racks(4, 4)
     little = settled(Contention(found), {}, {0: 0.7})
-    assert (little.slow_uplinks, little.seldom) == ((0, 1), ())
+    assert (little.slow_uplinks, little.halved) == ((0, 1), ())
     much = settled(little, {}, {0: 0.4})
-    assert (much.slow_uplinks, much.seldom) == ((0, 1), (0, 1))
-    assert not any(len({rank // 4 for rank in group}) > 1 for group in much.pattern.round(1).groups)
-    assert "crossed in every other step" in str(much)
-    assert settled(much, {}, {0: 0.66}, 1).seldom == (0, 1), "between the two thresholds nothing changes"
+    assert (much.slow_uplinks, much.halved) == ((0, 1), (0, 1))
+    assert much.pattern.round(0).parted == ((0, 4),)
+    assert "by halves" in str(much)
+    assert settled(much, {}, {0: 0.66}, 1).halved == (0, 1), "between the two thresholds nothing changes"
     better = settled(much, {}, {0: 0.8}, 3)
-    assert (better.slow_uplinks, better.seldom) == ((0, 1), ())
+    assert (better.slow_uplinks, better.halved) == ((0, 1), ())
 
 
 def test_when_contention_ends_the_original_pattern_is_back() -> None:

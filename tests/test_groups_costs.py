@@ -144,6 +144,9 @@ def test_schedules_side_by_side_are_no_all_reduce_and_move_what_each_moves_alone
     sizes = together.transfer_bytes(len(groups) * SIZE)
     alone = np.concatenate([times.schedule(group).transfer_bytes(SIZE) for group in groups])
     np.testing.assert_allclose(sizes, alone, rtol=1e-12)
+    parted = side_by_side([times.schedule(group) for group in groups], [2, 1, 1])
+    alone[: len(times.schedule(groups[0]))] /= 2
+    np.testing.assert_allclose(parted.transfer_bytes(2.5 * SIZE), alone, rtol=1e-12)
     with pytest.raises(InputError, match="cannot run side by side"):
         side_by_side([times.schedule((0, 1)), COLLECTIVES["ring"](full_mesh(3))])
 

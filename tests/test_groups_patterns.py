@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from strategies import networks
 from weft.errors import InputError, WeftError
 from weft.groups import (
+    WHOLE,
     DivideAndShuffle,
     Everybody,
     ExponentialGraph,
@@ -103,33 +104,50 @@ def test_with_two_racks_a_slow_uplink_changes_nothing() -> None:
         assert plain.round(step) == adjusted.round(step)
 
 
-def test_an_uplink_that_is_crossed_seldom_is_crossed_in_every_other_step_by_turns() -> None:
-    pattern = divide_and_shuffle(racks(4, 4), slow_uplinks=[0, 1], seldom=[0, 1])
+def test_across_a_halved_uplink_one_half_follows_the_other_while_all_others_average_whole_tensors() -> None:
+    pattern = divide_and_shuffle(racks(4, 4), slow_uplinks=[0, 1], halved=[0, 1])
     assert pattern.period == 8
-    crossed = [between(pattern, step) for step in range(8)]
-    assert crossed == [[(0, 4)], [], [(1, 5)], [], [(2, 6)], [], [(3, 7)], []]
-    assert groups(pattern, 1) == {(0, 1, 2, 3), (4, 5, 6, 7)}
-    assert "every other step" in pattern_table(pattern)
+    for step in range(8):
+        turn = step // 2
+        now = pattern.round(step)
+        assert between(pattern, step) == [(turn, 4 + turn)] == list(now.parted)
+        assert now.part_of((turn, 4 + turn)) == Part(step % 2, 2)
+        assert now.part_of(now.group_of((turn + 1) % 4)) == WHOLE
+    assert "by halves" in pattern_table(pattern)
 
 
-def test_only_slow_uplinks_are_crossed_seldom() -> None:
-    plain = divide_and_shuffle(racks(3, 3, 3, 3), slow_uplinks=[0])
-    seldom = divide_and_shuffle(racks(3, 3, 3, 3), slow_uplinks=[0], seldom=[0, 1])
-    for step in range(seldom.period):
-        met = between(seldom, step)
-        assert len(met) == (1 if step % 2 else len(between(plain, step)))
-        assert not step % 2 or all(rank > 2 for group in met for rank in group)
+def test_only_slow_uplinks_are_halved() -> None:
+    pattern = divide_and_shuffle(racks(3, 3, 3, 3), slow_uplinks=[0], halved=[0, 1])
+    for step in range(pattern.period):
+        for group in between(pattern, step):
+            assert (group in pattern.round(step).parted) == (group[0] < 3)
+
+
+def test_elements_of_both_halves_agree_but_not_before_their_turn() -> None:
+    pattern = divide_and_shuffle(racks(4, 4), slow_uplinks=[0, 1], halved=[0, 1])
+    place = {rank: rank for rank in range(8)}
+    first, second = (pattern.round(0).mixed(np.eye(8), place, number) for number in (0, 1))
+    assert first[0][4] == 0.5
+    assert second[0][4] == 0
+    assert second[1][2] == pytest.approx(1 / 3), "at home all is averaged"
+    assert consensus(divide_and_shuffle(racks(4, 4))).rate < consensus(pattern).rate < 1
+
+
+def test_a_round_by_parts_is_the_round() -> None:
+    now = divide_and_shuffle(racks(4, 4), slow_uplinks=[0, 1], halved=[0, 1]).round(3)
+    (whole, everything), (crossing, half) = now.by_part()
+    assert (everything, half) == (WHOLE, Part(1, 2))
+    assert set(whole.groups) == {(0, 2, 3), (4, 6, 7), (1,), (5,)}
+    assert set(crossing.groups) == {(1, 5), *((rank,) for rank in (0, 2, 3, 4, 6, 7))}
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
 @settings(max_examples=60, deadline=None)
-def test_patterns_with_uplinks_that_are_crossed_seldom_divide_contract_and_repeat(
-    sizes: list[int], data: st.DataObject
-) -> None:
+def test_patterns_with_halved_uplinks_divide_contract_and_repeat(sizes: list[int], data: st.DataObject) -> None:
     slow = data.draw(st.sets(st.integers(0, len(sizes) - 1)))
-    seldom = data.draw(st.sets(st.sampled_from(sorted(slow)))) if slow else set()
+    halved = data.draw(st.sets(st.sampled_from(sorted(slow)))) if slow else set()
     lazy = data.draw(st.sets(st.integers(0, sum(sizes) - 1), max_size=2))
-    pattern = divide_and_shuffle(racks(*sizes), sorted(lazy), sorted(slow), sorted(seldom))  # checks the first two
+    pattern = divide_and_shuffle(racks(*sizes), sorted(lazy), sorted(slow), sorted(halved))  # checks the first two
     for step in range(min(pattern.period, ROUNDS)):
         assert pattern.round(step) == pattern.round(step + pattern.period)
 

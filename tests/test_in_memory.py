@@ -148,6 +148,18 @@ def test_a_module_is_a_row_and_averages_are_those_of_the_pattern() -> None:
     torch.testing.assert_close(replicas.table.data.double(), torch.from_numpy(wanted), rtol=1e-5, atol=1e-6)
 
 
+def test_across_a_halved_uplink_a_pair_averages_half_while_others_average_all() -> None:
+    replicas = _replicas()
+    now = divide_and_shuffle(two_tier(2, 3), slow_uplinks=[0, 1], halved=[0, 1]).round(1)
+    before = replicas.table.data.clone()
+    replicas.average_parameters(now)
+    second = [*range(6, 12), 14, 15, 18, 19, 22, 23]  # of 12, 4, 4 and 4 elements the second half
+    first = [column for column in range(before.shape[1]) if column not in second]
+    torch.testing.assert_close(replicas.table.data[0, second], before[[0, 3]][:, second].mean(0))
+    torch.testing.assert_close(replicas.table.data[0, first], before[0, first], rtol=0, atol=0)
+    torch.testing.assert_close(replicas.table.data[1], before[[1, 2]].mean(0))
+
+
 def test_in_parts_a_step_sends_so_much_less_and_all_is_averaged_in_turn() -> None:
     whole = run(config(strategy="ds-sync", ensemble=0.0))[1]
     training, records = run(config(strategy="ds-sync", ensemble=0.0, parts=4))

@@ -11,7 +11,8 @@ SCRIPT = "strategy_rank.py"
 
 
 def test_every_strategy_computes_what_it_does_in_memory() -> None:
-    check_ranks(SCRIPT, 4, "every_strategy_equals_memory", "buffers_and_momentum_stay_own")
+    cases = ("every_strategy_equals_memory", "halved_uplinks_equal_memory", "buffers_and_momentum_stay_own")
+    check_ranks(SCRIPT, 4, *cases)
 
 
 @pytest.mark.slow

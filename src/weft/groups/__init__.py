@@ -6,9 +6,9 @@ from weft.groups.divide_and_shuffle import DivideAndShuffle, divide_and_shuffle
 from weft.groups.formulas import Cost, Setting, ds_sync_groups, table_1, table_2
 from weft.groups.gossip import Everybody, ExponentialGraph, RandomMatching
 from weft.groups.methods import MethodTime, method_times
-from weft.groups.parts import WHOLE, InParts, Part, each_round_once, in_parts
+from weft.groups.parts import InParts, each_round_once, in_parts
 from weft.groups.racks import Rack, racks_of, with_slow
-from weft.groups.rounds import Group, Pattern, Round
+from weft.groups.rounds import WHOLE, Group, Part, Pattern, Round
 from weft.groups.serving import serving_seconds
 from weft.groups.table import pattern_table
 from weft.groups.timing import GroupTimes, PatternTime, RoundTime, side_by_side

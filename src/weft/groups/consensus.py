@@ -49,12 +49,18 @@ def consensus(pattern: Pattern) -> Consensus:
     if isinstance(pattern, InParts):
         each = consensus(pattern.pattern)
         return Consensus(each.rounds * pattern.parts, each.contraction)
+    parts = max(pattern.round(step).part.parts for step in range(min(pattern.period, MOST_ROUNDS)))
+    return max((_consensus(pattern, number) for number in range(parts)), key=lambda found: found.rate)
+
+
+def _consensus(pattern: Pattern, number: int) -> Consensus:
+    """Of elements in one part, where groups average parts."""
     count = len(pattern.ranks)
     place = {rank: row for row, rank in enumerate(pattern.ranks)}
     product = np.eye(count) - 1 / count
     rounds = 0
     for step in range(min(pattern.period, MOST_ROUNDS)):
-        product = pattern.round(step).mixed(product, place)
+        product = pattern.round(step).mixed(product, place, number)
         rounds += 1
         if np.abs(product).max() < CONVERGED:
             break

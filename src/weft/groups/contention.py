@@ -10,8 +10,8 @@ somebody is known to be slow, groups with it are not held against the others.
 Slow is whoever is below ``slow`` of the fastest that was seen at the same time: if everything is slow, nothing is. On emulated
 racks a background flow left groups of 25 MB 72% to 79% of their speed, while all others were within 2% of each other, so 0.82
 lies between. Who is slow stays so until it was above ``well`` for several times in a row. Between the two nothing changes: no
-flapping. A slow uplink below ``seldom`` is crossed in every other step only, until it was above ``often`` for as many times.
-All is computed from numbers that every rank has, in the same order, so all ranks decide alike.
+flapping. A slow uplink below ``halved`` is crossed by half of every tensor in a step, until it was above ``whole`` for as many
+times. All is computed from numbers that every rank has, in the same order, so all ranks decide alike.
 """
 
 from __future__ import annotations
@@ -99,16 +99,16 @@ class Thresholds:
 
     slow: float = 0.82
     well: float = 0.9
-    seldom: float = 0.6
-    often: float = 0.75
+    halved: float = 0.6
+    whole: float = 0.75
     slow_times: int = 1
     well_times: int = 2
 
     def __post_init__(self) -> None:
-        for low, high in ((self.slow, self.well), (self.seldom, self.often)):
+        for low, high in ((self.slow, self.well), (self.halved, self.whole)):
             if not 0 < low <= high <= 1:
                 raise InputError(
-                    f"thresholds of {low} and {high} are not possible: 0 < slow <= well <= 1 is needed, and of seldom and often"
+                    f"thresholds of {low} and {high} are not possible: 0 < slow <= well <= 1 is needed, and of halved and whole"
                 )
         if self.slow_times < 1 or self.well_times < 1:
             raise InputError(f"{self.slow_times} and {self.well_times} times are not possible: at least 1 is needed")
@@ -122,8 +122,8 @@ class Contention:
     thresholds: Thresholds = field(default_factory=Thresholds)
     slow_workers: tuple[int, ...] = ()
     slow_uplinks: tuple[int, ...] = ()
-    seldom: tuple[int, ...] = ()
-    """the racks whose uplinks are crossed in every other step only, as long as they are slow"""
+    halved: tuple[int, ...] = ()
+    """the racks whose uplinks are crossed by half of every tensor in a step, as long as they are slow"""
     times: tuple[tuple[str, int, int], ...] = ()
     """(kind, number, how many times in a row it was seen to be otherwise than it counts)"""
 
@@ -134,10 +134,10 @@ class Contention:
         limits = self.thresholds.slow * best, self.thresholds.well * best
         workers = self._judged("worker", speeds.workers, self.slow_workers, limits, times)
         uplinks = self._judged("uplink", speeds.uplinks, self.slow_uplinks, limits, times)
-        limits = self.thresholds.seldom * best, self.thresholds.often * best
-        seldom = self._judged("seldom", speeds.uplinks, self.seldom, limits, times)
+        limits = self.thresholds.halved * best, self.thresholds.whole * best
+        halved = self._judged("halved", speeds.uplinks, self.halved, limits, times)
         kept = tuple(sorted((kind, number, count) for (kind, number), count in times.items() if count))
-        return replace(self, slow_workers=workers, slow_uplinks=uplinks, seldom=seldom, times=kept)
+        return replace(self, slow_workers=workers, slow_uplinks=uplinks, halved=halved, times=kept)
 
     def after_meetings(self, meetings: Iterable[Meeting]) -> Contention:
         """What is known after groups met, by how long they took."""
@@ -165,11 +165,11 @@ class Contention:
     @property
     def pattern(self) -> DivideAndShuffle:
         """The pattern for who is slow now; the original one if nobody is."""
-        return divide_and_shuffle(self.racks, self.slow_workers, self.slow_uplinks, self.seldom)
+        return divide_and_shuffle(self.racks, self.slow_workers, self.slow_uplinks, self.halved)
 
     def __str__(self) -> str:
-        rare = " (crossed in every other step)"
+        half = " (crossed by halves)"
         uplinks = [
-            f"the uplink of {self.racks[number].name}{rare * (number in self.seldom)}" for number in self.slow_uplinks
+            f"the uplink of {self.racks[number].name}{half * (number in self.halved)}" for number in self.slow_uplinks
         ]
         return ", ".join([*(f"worker {rank}" for rank in self.slow_workers), *uplinks]) or "nobody is slow"

@@ -8,8 +8,10 @@ meets that of one regular rack, another one in every step, while the other regul
 slow link of its own never represents its rack; at home it is paired with a regular worker, another one in every step.
 
 Between two racks that changes nothing: the pair of their representatives is the smallest group that there can be, and a slow
-uplink holds all of them up in every step. So, beyond the paper, an uplink may be crossed ``seldom``: in every other step. In
-the steps between, everybody is at home.
+uplink holds all of them up in every step. So, beyond the paper, an uplink may be ``halved``: groups across it average one half
+of every tensor in one step and the other half in the next, and every round lasts two steps, in both of which all other groups
+average whole tensors. (Crossing it in every other step would send as much. But TCP gives a connection that has rested a small
+share beside one that has not.)
 
 Decided here, because the paper leaves it open:
 
@@ -33,7 +35,7 @@ from math import lcm
 
 from weft.groups.consensus import check_consensus, check_uplinks, never_meeting
 from weft.groups.racks import Rack, racks_of, with_slow
-from weft.groups.rounds import Round, in_groups
+from weft.groups.rounds import Part, Round, in_groups
 from weft.network import Network
 
 
@@ -60,29 +62,27 @@ class DivideAndShuffle:
         homes = [len(turns) * self._home_turns(rack) for rack, turns in zip(self.racks, self._turns, strict=True)]
         slow = len(self._held_up)
         between = pairings(slow, len(self.racks) - slow) if len(self.racks) > 1 else 1
-        return lcm(*homes, self._stride * between) * (2 if self._seldom else 1)
+        return lcm(*homes, self._stride * between) * (2 if self._halved else 1)
 
     def round(self, step: int) -> Round:
+        half = Part(step % 2, 2)
+        if self._halved:
+            step //= 2
         away = self._away(step)
         groups = [list(group) for group in away]
         gone = {rank for group in away for rank in group}
         for rack, turns in zip(self.racks, self._turns, strict=True):
             groups += _home(rack, gone, step, len(turns))
-        return in_groups(groups)
+        return in_groups(groups, [group for group in away if self._halved.intersection(group)], half)
 
     def _away(self, step: int) -> list[list[int]]:
         """The groups between racks: only those in which somebody meets somebody."""
         if len(self.racks) == 1:
             return []
-        present = [
-            turns[(step // 2 if number in self._seldom else step) % len(turns)]
-            for number, turns in enumerate(self._turns)
-        ]
+        present = [turns[step % len(turns)] for turns in self._turns]
         slow = self._held_up
         quick = [number for number in range(len(self.racks)) if number not in slow]
         met = paired(slow, quick, step // self._stride)
-        if step % 2:
-            met = [group for group in met if not self._seldom.intersection(group)]
         groups = [[rank for number in group if (rank := present[number]) is not None] for group in met]
         return [group for group in groups if len(group) > 1]
 
@@ -104,9 +104,9 @@ class DivideAndShuffle:
         return [number for number, rack in enumerate(self.racks) if rack.held_up]
 
     @cached_property
-    def _seldom(self) -> set[int]:
-        """The racks whose uplinks are crossed in every other step only."""
-        return {number for number, rack in enumerate(self.racks) if rack.seldom}
+    def _halved(self) -> set[int]:
+        """The workers of racks whose uplinks are crossed by halves."""
+        return {rank for rack in self.racks if rack.halved for rank in rack.ranks}
 
     @property
     def _stride(self) -> int:
@@ -125,15 +125,15 @@ def divide_and_shuffle(
     network: Network | Sequence[Rack],
     slow_workers: Sequence[int] = (),
     slow_uplinks: Sequence[int] = (),
-    seldom: Sequence[int] = (),
+    halved: Sequence[int] = (),
 ) -> DivideAndShuffle:
     """The pattern of a network's racks, adjusted for slow workers (ranks) and slow uplinks (numbers of racks), and checked.
 
-    Of the slow uplinks those of ``seldom`` are crossed in every other step only.
+    Of the slow uplinks those of ``halved`` are crossed by half of every tensor in a step.
     """
     racks = racks_of(network) if isinstance(network, Network) else tuple(network)
     if slow_workers or slow_uplinks or isinstance(network, Network):
-        racks = with_slow(racks, slow_workers, slow_uplinks, seldom)
+        racks = with_slow(racks, slow_workers, slow_uplinks, halved)
     plain = DivideAndShuffle(racks)
     ways = (plain, replace(plain, rests=True), replace(plain, patient=True), replace(plain, rests=True, patient=True))
     pattern = next((way for way in ways if not never_meeting(way)), plain)

@@ -8,24 +8,9 @@ no index is sent, and nothing is rounded or left for later.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from weft.errors import InputError
 from weft.groups.rounds import Pattern, Round
-
-
-class Part(NamedTuple):
-    """Of every tensor the part number ``number`` (from 0) of ``parts``, as even as it can be."""
-
-    number: int = 0
-    parts: int = 1
-
-    def of(self, elements: int) -> slice:
-        """Where it is among so many elements; it may be empty."""
-        return slice(elements * self.number // self.parts, elements * (self.number + 1) // self.parts)
-
-
-WHOLE = Part()
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from weft.network import Network
 class Rack:
     """Workers behind one uplink. ``slow`` are those whose own links are contended; ``slow_uplink`` says it of the uplink.
 
-    ``seldom``: the uplink is so slow that it is crossed in every other step only.
+    ``halved``: the uplink is so slow that only half of the parameters cross it in a step.
     """
 
     name: str
     ranks: tuple[int, ...]
     slow: tuple[int, ...] = ()
     slow_uplink: bool = False
-    seldom: bool = False
+    halved: bool = False
 
     def __post_init__(self) -> None:
         if not self.ranks or len(set(self.ranks)) != len(self.ranks):
@@ -65,14 +65,14 @@ def racks_of(network: Network) -> tuple[Rack, ...]:
 
 
 def with_slow(
-    racks: Sequence[Rack], workers: Iterable[int] = (), uplinks: Iterable[int] = (), seldom: Iterable[int] = ()
+    racks: Sequence[Rack], workers: Iterable[int] = (), uplinks: Iterable[int] = (), halved: Iterable[int] = ()
 ) -> tuple[Rack, ...]:
     """The same racks with these ranks, and the uplinks of these racks, as the slow ones: not more than these.
 
-    Of ``seldom`` those count whose uplinks are slow.
+    Of ``halved`` those count whose uplinks are slow.
     """
     slow, uplink = set(workers), set(uplinks)
-    rare = uplink.intersection(seldom)
+    half = uplink.intersection(halved)
     unknown = slow.difference(rank for rack in racks for rank in rack.ranks)
     if unknown:
         raise InputError(f"rank {min(unknown)} cannot be slow: it is in none of the racks")
@@ -83,7 +83,7 @@ def with_slow(
             rack,
             slow=tuple(rank for rank in rack.ranks if rank in slow),
             slow_uplink=number in uplink,
-            seldom=number in rare,
+            halved=number in half,
         )
         for number, rack in enumerate(racks)
     )

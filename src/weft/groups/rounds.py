@@ -7,8 +7,9 @@ holds with what it was sent. A pattern gives a round for every step, and repeats
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +21,43 @@ Group = tuple[int, ...]
 Floats = NDArray[np.float64]
 
 
+class Part(NamedTuple):
+    """Of every tensor the part number ``number`` (from 0) of ``parts``, as even as it can be."""
+
+    number: int = 0
+    parts: int = 1
+
+    def of(self, elements: int) -> slice:
+        """Where it is among so many elements; it may be empty."""
+        return slice(elements * self.number // self.parts, elements * (self.number + 1) // self.parts)
+
+
+WHOLE = Part()
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The groups of one step. Without ``sends`` all members of a group average; with it, each what it holds and is sent."""
+    """The groups of one step. Without ``sends`` all members of a group average; with it, each what it holds and is sent.
+
+    The groups of ``parted`` average only ``part`` of every tensor, all others whole tensors.
+    """
 
     groups: tuple[Group, ...]
     sends: tuple[tuple[int, int], ...] = ()
     """(source, destination) pairs of ranks"""
+    parted: tuple[Group, ...] = ()
+    part: Part = WHOLE
+
+    def part_of(self, group: Group) -> Part:
+        """What a group averages of every tensor."""
+        return self.part if group in self.parted else WHOLE
+
+    def by_part(self) -> list[tuple[Round, Part]]:
+        """The same as rounds one after the other, in each of which all groups average the same part; others are alone."""
+        if not self.parted:
+            return [(self, WHOLE)]
+        others = [group for group in self.groups if group not in self.parted]
+        return [(_among(others, self.parted), WHOLE), (_among(self.parted, others), self.part)]
 
     def group_of(self, rank: int) -> Group:
         """Who averages together with a worker, itself included."""
@@ -41,8 +72,8 @@ class Round:
             return self.group_of(rank)
         return tuple(sorted([rank, *(source for source, destination in self.sends if destination == rank)]))
 
-    def mixed(self, rows: Floats, place: dict[int, int]) -> Floats:
-        """What the workers hold after the round, if worker r held ``rows[place[r]]`` before it."""
+    def mixed(self, rows: Floats, place: dict[int, int], number: int = 0) -> Floats:
+        """What the workers hold after the round, of part ``number``, if worker r held ``rows[place[r]]`` before it."""
         after = np.empty_like(rows)
         if self.sends:
             for rank, row in place.items():
@@ -50,7 +81,8 @@ class Round:
             return after
         for group in self.groups:
             members = [place[rank] for rank in group]
-            after[members] = rows[members].mean(axis=0)
+            still = group in self.parted and self.part.number != number
+            after[members] = rows[members] if still else rows[members].mean(axis=0)
         return after
 
 
@@ -73,6 +105,16 @@ class Pattern(Protocol):
     def round(self, step: int) -> Round: ...
 
 
-def in_groups(groups: list[list[int]]) -> Round:
+def in_groups(groups: list[list[int]], parted: list[list[int]] | None = None, part: Part = WHOLE) -> Round:
     """A round of groups, each in rank order, the one with the lowest rank first; empty ones are left out."""
-    return Round(tuple(sorted(tuple(sorted(group)) for group in groups if group)))
+    if not parted:
+        return Round(_in_order(groups))
+    return Round(_in_order(groups), (), _in_order(parted), part)
+
+
+def _among(groups: Sequence[Group], alone: Sequence[Group]) -> Round:
+    return Round(tuple(sorted([*groups, *((rank,) for group in alone for rank in group)])))
+
+
+def _in_order(groups: list[list[int]]) -> tuple[Group, ...]:
+    return tuple(sorted(tuple(sorted(group)) for group in groups if group))

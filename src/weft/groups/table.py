@@ -35,7 +35,7 @@ def _head(pattern: Pattern) -> list[str]:
 def _uplink(rack: Rack) -> str:
     if not rack.slow_uplink:
         return ""
-    return " (slow uplink, crossed in every other step)" if rack.seldom else " (slow uplink)"
+    return " (slow uplink, by halves)" if rack.halved else " (slow uplink)"
 
 
 def _cells(pattern: Pattern, now: Round, names: Sequence[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from math import gcd
+from math import lcm
 
 import numpy as np
 
@@ -96,7 +96,8 @@ class GroupTimes:
         if which.sends:
             schedule, count = sent_schedule(len(self.network.workers), which.sends), len(which.sends)
         else:
-            schedule, count = side_by_side([self.schedule(group) for group in groups]), len(groups)
+            parts = [which.part_of(group).parts for group in groups]
+            schedule, count = side_by_side([self.schedule(group) for group in groups], parts), sum(1 / n for n in parts)
         found = simulate(schedule, self.network, count * self.nbytes, self.conditions, **asdict(self.costs))
         workers: dict[int, float] = {}
         for ends in (schedule.source, schedule.destination):
@@ -115,12 +116,15 @@ class GroupTimes:
         return PatternTime(sum(times) / len(times), max(times), len(times))
 
 
-def side_by_side(schedules: Sequence[Schedule]) -> Schedule:
-    """Several schedules as one list, each for a tensor of its own, all of one size: together as many times the bytes."""
+def side_by_side(schedules: Sequence[Schedule], parts: Sequence[int] = ()) -> Schedule:
+    """Several schedules as one list, each for a tensor of its own, all of one size: together as many times the bytes.
+
+    With ``parts``, each has only one of so many parts of that.
+    """
     workers = {schedule.workers for schedule in schedules}
     if len(workers) != 1:
         raise InputError(f"schedules for {sorted(workers)} workers cannot run side by side: it must be one number")
-    weights = _of_one_weight(schedules)
+    weights = _of_one_weight(schedules, parts or [1] * len(schedules))
     first = np.cumsum([0, *(len(schedule.chunk_weights) for schedule in schedules)]).tolist()
     chunks = [schedule.chunk + first[i] for i, schedule in enumerate(schedules)]
     return Schedule.of(
@@ -136,17 +140,17 @@ def side_by_side(schedules: Sequence[Schedule]) -> Schedule:
     )
 
 
-def _of_one_weight(schedules: Sequence[Schedule]) -> list[Longs]:
-    """The chunks' weights, such that every schedule's have the same sum: exactly, unless that needs too large numbers."""
-    whole = 1
-    for schedule in schedules:
-        whole = whole * schedule.whole // gcd(whole, schedule.whole)
+def _of_one_weight(schedules: Sequence[Schedule], parts: Sequence[int]) -> list[Longs]:
+    """The chunks' weights, such that every schedule's have the same sum, or one part of it: exactly, unless that needs too large
+    numbers."""
+    wholes = [schedule.whole * count for schedule, count in zip(schedules, parts, strict=True)]
+    whole = lcm(*wholes)
     if whole * len(schedules) < MOST_WEIGHT:
-        return [schedule.chunk_weights * (whole // schedule.whole) for schedule in schedules]
+        return [schedule.chunk_weights * (whole // own) for schedule, own in zip(schedules, wholes, strict=True)]
     about = MOST_WEIGHT // (4 * len(schedules))
     return [
-        np.array([weight * about // schedule.whole for weight in schedule.chunk_weights.tolist()], dtype=np.int64)
-        for schedule in schedules
+        np.array([weight * about // own for weight in schedule.chunk_weights.tolist()], dtype=np.int64)
+        for schedule, own in zip(schedules, wholes, strict=True)
     ]
 
 

@@ -1,8 +1,8 @@
 """The convergence part of DS-Sync's Tables III to V, trained in memory: a CNN on Fashion-MNIST, not WideResNet on CIFAR-10.
 
 Eight workers, a batch of 32 each. BSP and gossip compute the same on every network; DS-Sync has one pattern for 5 + 3 workers
-with a slow one, and one for 4 + 4, where a slow uplink changes nothing in the paper (here it may be crossed in every other
-step: ``inter-rack`` as a scenario of ``curve`` trains that); the order in which ASP's gradients come depends on the
+with a slow one, and one for 4 + 4, where a slow uplink changes nothing in the paper (here it may be crossed by halves:
+``inter-rack`` as a scenario of ``curve`` trains that); the order in which ASP's gradients come depends on the
 network, so it is trained in every scenario. How long a step takes is simulated for CIFAR-10's model of the paper. Every run is
 tested with and without the ensemble of exponential averages, whatever its strategy: what the ensemble does is not what the
 groups do.

@@ -77,19 +77,21 @@ class Averaging:
         slow_workers: tuple[int, ...],
         slow_uplinks: tuple[int, ...],
         times: tuple[tuple[str, int, int], ...] = (),
-        seldom: tuple[int, ...] = (),
+        halved: tuple[int, ...] = (),
     ) -> Averaging:
         """The strategy where these are known to be slow, as a saved training says."""
         if self.contention is None:
             return self
         known = replace(self.contention, slow_workers=slow_workers, slow_uplinks=slow_uplinks, times=times)
-        return self._with(replace(known, seldom=seldom))
+        return self._with(replace(known, halved=halved))
 
     def _with(self, after: Contention) -> Averaging:
         before = self.contention
         if before is None or after == before:
             return self
-        slow = [(one.slow_workers, one.slow_uplinks, one.seldom) for one in (before, after)]
+        if self.parts > 1:
+            after = replace(after, halved=())  # what is sent is a part already
+        slow = [(one.slow_workers, one.slow_uplinks, one.halved) for one in (before, after)]
         pattern = self.pattern if slow[0] == slow[1] else in_parts(after.pattern, self.parts)
         return replace(self, contention=after, pattern=pattern)
 

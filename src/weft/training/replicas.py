@@ -47,13 +47,14 @@ class Replicas:
 
     @torch.no_grad()
     def average_parameters(self, which: Round, part: Part = WHOLE) -> None:
-        if part.parts == 1:
-            self._average(self.table.data, which)
-            return
-        columns = self._columns(part)
-        rows = self.table.data[:, columns]
-        self._average(rows, which)
-        self.table.data[:, columns] = rows
+        for each, own in which.by_part() if part.parts == 1 else [(which, part)]:
+            if own.parts == 1:
+                self._average(self.table.data, each)
+                continue
+            columns = self._columns(own)
+            rows = self.table.data[:, columns]
+            self._average(rows, each)
+            self.table.data[:, columns] = rows
 
     def _columns(self, part: Part) -> torch.Tensor:
         """Where a part of every parameter is in a row."""

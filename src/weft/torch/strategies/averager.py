@@ -130,22 +130,27 @@ class Averager:
     def _launch(self) -> None:
         """The next bucket leaves for its group, if anybody averages in this step."""
         exchange = self.strategy.exchange(self.finished)
-        which, flat = exchange.round, self.buckets[len(self._flights)].flat
-        flight, part = None, None
-        if exchange.part.parts > 1:
-            part = BucketPart(self.buckets[len(self._flights)], exchange.part)
+        which, bucket, rank = exchange.round, self.buckets[len(self._flights)], self._us.transport.rank
+        flat, flight, part = bucket.flat, None, None
+        own = exchange.part if exchange.part.parts > 1 else which.part_of(which.group_of(rank))
+        if own.parts > 1:
+            part = BucketPart(bucket, own)
             flat = part.flat
-        if flat.numel() and any(len(group) > 1 for group in which.groups):
-            schedule = self.playbook.schedule(which, self._us.transport.rank, flat.nbytes)
-            flight = launch_in_group(self._us, which, schedule, flat, self._subject(flat), self._timeout)
+        # Of a small bucket a part may be empty: with everybody, or in some groups only, whose members then just take part.
+        leaves = flat if exchange.part.parts > 1 else bucket.flat
+        if leaves.numel() and any(len(group) > 1 for group in which.groups):
+            schedule = self.playbook.schedule(which, rank, flat.nbytes) if flat.numel() else None
+            subject = self._subject(bucket.flat, exchange.part.parts)
+            flight = launch_in_group(self._us, which, schedule, flat, subject, self._timeout)
             sent = sum(message.stop - message.start for message in flight.execution.program.outgoing)
             self.tally.add((), 0.0, sent * flat.element_size(), 0)
         self._flights.append(flight)
         self._parts.append(part)
 
-    def _subject(self, flat: torch.Tensor) -> str:
+    def _subject(self, flat: torch.Tensor, parts: int) -> str:
+        """What all groups agree on: how much each sends is its own affair."""
         dtype = str(flat.dtype).removeprefix("torch.")
-        return f"{self.strategy.name} of {flat.numel()} {dtype} in groups {self.playbook.digest}"
+        return f"{self.strategy.name} of {flat.numel()} {dtype} in {parts} parts, in groups {self.playbook.digest}"
 
     # The step
 
@@ -233,10 +238,10 @@ class Averager:
         self.finished, self.measured = int(state["finished"]), [float(x) for x in state["measured"]]
         self.averages = state["averages"]
         if state["slow"] is not None and self.strategy.contention is not None:
-            # Trainings that were saved before know of no uplink that is crossed seldom.
-            workers, uplinks, counts, *seldom = state["slow"]
+            # Trainings that were saved before know of no uplink that is crossed by halves.
+            workers, uplinks, counts, *halved = state["slow"]
             self.strategy = self.strategy.as_known(
-                tuple(workers), tuple(uplinks), tuple(map(tuple, counts)), tuple(*seldom)
+                tuple(workers), tuple(uplinks), tuple(map(tuple, counts)), tuple(*halved)
             )
             self.playbook = shared_playbook(self._us, self.strategy.pattern, self._times)
 
@@ -247,5 +252,5 @@ class Averager:
         slow = None
         if contention is not None:
             counts = [list(x) for x in contention.times]
-            slow = [list(contention.slow_workers), list(contention.slow_uplinks), counts, list(contention.seldom)]
+            slow = [list(contention.slow_workers), list(contention.slow_uplinks), counts, list(contention.halved)]
         return {"finished": self.finished, "measured": self.measured, "averages": self.averages, "slow": slow}
