@@ -22,10 +22,10 @@ def test_whatever_is_asked_for_first_every_element_is_added_once(asked: list[tup
     gradient, residual = np.arange(50, dtype=np.float32), np.full(50, 100, np.float32)
     out = np.full(50, -1, np.float32)
     sums = Sums(Watch(), gradient, residual, out)
-    expected = np.full(50, -1, np.float32)
+    expected, total = np.full(50, -1, np.float32), gradient + residual
     for start, stop in asked:
         sums.have((start, stop))
-        expected[start:stop] = (gradient + residual)[start:stop]
+        expected[start:stop] = total[start:stop]
         assert np.array_equal(out, expected)
         residual[start:stop] = np.nan  # whoever adds twice is found out
     sums.have_all()

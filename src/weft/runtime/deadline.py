@@ -80,7 +80,7 @@ class Deadlines:
         allowed = self.allowed(key, predicted)
         seen = bool(self._seen.get(key))
         asked = allowed if seen else min(allowed, self.asked)
-        patience = min(PATIENCE, asked / 4) if seen else asked / 4  # at first a rank may be busy importing or compiling
+        patience = min(PATIENCE, asked / 4) if seen else asked / 8  # at first a rank may be busy importing or compiling
         period, quiet = 0.97 * asked - 2 * patience, 0.97 * allowed - 2 * patience
         return Term(patience, max(allowed, self.late) - patience, period, quiet)
 
