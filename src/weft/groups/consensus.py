@@ -49,24 +49,26 @@ def consensus(pattern: Pattern) -> Consensus:
     if isinstance(pattern, InParts):
         each = consensus(pattern.pattern)
         return Consensus(each.rounds * pattern.parts, each.contraction)
-    parts = max(pattern.round(step).part.parts for step in range(min(pattern.period, MOST_ROUNDS)))
-    return max((_consensus(pattern, number) for number in range(parts)), key=lambda found: found.rate)
+    found, parts = _consensus(pattern, 0)
+    others = [_consensus(pattern, number)[0] for number in range(1, parts)]
+    return max([found, *others], key=lambda one: one.rate)
 
 
-def _consensus(pattern: Pattern, number: int) -> Consensus:
-    """Of elements in one part, where groups average parts."""
+def _consensus(pattern: Pattern, number: int) -> tuple[Consensus, int]:
+    """Of the elements of one part, and how many parts there are: more than 1 where some groups average parts."""
     count = len(pattern.ranks)
     place = {rank: row for row, rank in enumerate(pattern.ranks)}
     product = np.eye(count) - 1 / count
-    rounds = 0
+    rounds, parts = 0, 1
     for step in range(min(pattern.period, MOST_ROUNDS)):
-        product = pattern.round(step).mixed(product, place, number)
+        now = pattern.round(step)
+        product, parts = now.mixed(product, place, number), max(parts, now.part.parts)
         rounds += 1
         if np.abs(product).max() < CONVERGED:
             break
     if np.abs(product).max() < EXACT:
-        return Consensus(rounds, 0.0)
-    return Consensus(rounds, float(np.linalg.norm(product, 2)))
+        return Consensus(rounds, 0.0), parts
+    return Consensus(rounds, float(np.linalg.norm(product, 2))), parts
 
 
 def mixing_matrix(pattern: Pattern, step: int) -> Floats:
