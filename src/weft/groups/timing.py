@@ -94,18 +94,21 @@ class GroupTimes:
         if not groups:
             return RoundTime(0.0, {}, {})
         if which.sends:
-            schedule, count = sent_schedule(len(self.network.workers), which.sends), len(which.sends)
+            schedule, tensors = sent_schedule(len(self.network.workers), which.sends), float(len(which.sends))
         else:
             parts = [which.part_of(group).parts for group in groups]
-            schedule, count = side_by_side([self.schedule(group) for group in groups], parts), sum(1 / n for n in parts)
-        found = simulate(schedule, self.network, count * self.nbytes, self.conditions, **asdict(self.costs))
+            schedule, tensors = (
+                side_by_side([self.schedule(group) for group in groups], parts),
+                sum(1 / n for n in parts),
+            )
+        found = simulate(schedule, self.network, tensors * self.nbytes, self.conditions, **asdict(self.costs))
         workers: dict[int, float] = {}
         for ends in (schedule.source, schedule.destination):
             last = np.zeros(schedule.workers)
             np.maximum.at(last, ends, found.ended)
             for rank in np.flatnonzero(last).tolist():
                 workers[rank] = max(float(last[rank]), workers.get(rank, 0.0))
-        sent = float(schedule.transfer_bytes(count * self.nbytes).sum())
+        sent = float(schedule.transfer_bytes(tensors * self.nbytes).sum())
         ends_of = {group: max(workers[rank] for rank in group) for group in groups}
         return RoundTime(found.seconds, ends_of, workers, sent)
 
