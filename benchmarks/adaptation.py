@@ -150,7 +150,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
     for step, slow in found["adjustments"]:
         at = found["ends"][min(step, len(steps)) - 1]
         axes.axvline(at, color="black", linestyle="--", linewidth=1)
-        text = fill(f"after step {step}: {slow}", 24)
+        text = fill(f"after step {step}: {slow}", 19)
         axes.annotate(text, (at, 0.97), (4, 0), ("data", "axes fraction"), "offset points", va="top", fontsize=8)
     axes.set_ylim(0, 1.6 * max(smooth))
     axes.set_xlabel("seconds")
