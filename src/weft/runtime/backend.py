@@ -71,9 +71,9 @@ def _has_landed(work: Any) -> bool:
     try:
         work.wait(_GLANCE)
     except RuntimeError:
-        if work.is_completed():
-            raise
-        return False
+        if not work.is_completed():
+            return False
+        work.wait()  # raises its own error: what was raised above may have been the glance's, ended a moment too early
     return True
 
 
