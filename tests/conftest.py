@@ -8,6 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# What is called first may have to be compiled first.
+settings.register_profile("compiled", deadline=None)
+settings.load_profile("compiled")
 
 # A shell has jobs in the background ignore interruptions, and so would everything that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

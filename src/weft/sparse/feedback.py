@@ -113,7 +113,8 @@ class ErrorFeedback:
             task.complete()
         total = yield from settings.part(task)
         self._refuse_what_is_not_finite(task, total, key)
-        task.ledger.settle(total.index)
+        if not task.is_settled:
+            task.ledger.settle(total.index)
         if velocity is not None:
             for index in task.ledger.delivered(total.index):
                 velocity[index] = 0

@@ -12,6 +12,8 @@ from weft.sparse.rounds import Part, Round
 from weft.sparse.wire import Message, MessageError
 
 Gather = Literal["bruck", "doubling"]
+Look = Callable[[int, Message], None]
+"""is shown a place and its item"""
 
 
 def check_gather(name: str) -> None:
@@ -19,20 +21,32 @@ def check_gather(name: str) -> None:
         raise InputError(f"an all-gather by {name!r} is unknown: use {' or '.join(get_args(Gather))}")
 
 
-def bruck(ring: Sequence[int], place: int, item: Message, most: Sequence[int]) -> Part[list[Message]]:
+def bruck(
+    ring: Sequence[int], place: int, item: Message, most: Sequence[int], look: Look | None = None
+) -> Part[list[Message]]:
     """For any number: in round t every place hands what it has, up to 2^t items, to the one 2^t before it.
 
-    ``ring`` has the ranks by place, ``most`` the bytes of the items at most; the result has the items by place.
+    ``ring`` has the ranks by place, ``most`` the bytes of the items at most; the result has the items by place. ``look`` is shown
+    every item once, as soon as there is time, which is while others are on their way.
     """
     count, gap = len(ring), 1
-    items = [item]
+    items, seen = [item], 0
+
+    def show() -> None:
+        nonlocal seen
+        for number in range(seen, len(items) if look else 0):
+            assert look is not None
+            look((place + number) % count, items[number])
+        seen = len(items)
+
     while gap < count:
         size = min(gap, count - gap)
         source, target = ring[(place + gap) % count], ring[(place - gap) % count]
         room = _room(most[(place + gap + i) % count] for i in range(size))
-        arrived = yield Round({target: together(items[:size])}, {source: room})
+        arrived = yield Round({target: together(items[:size])}, {source: room}, show)
         items += apart(arrived[source], size)
         gap *= 2
+    show()
     return [items[(other - place) % count] for other in range(count)]
 
 

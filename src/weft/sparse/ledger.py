@@ -8,6 +8,7 @@ up what was dropped on the way there; the local variant (deep gradient compressi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from weft.compiled import compiled_in_place
 from weft.errors import InputError
 from weft.sparse.pairs import Indexes, Pairs, Values, is_in
+from weft.sparse.wire import Span
 
 Residuals = Literal["global", "partial", "local"]
 
@@ -49,25 +51,34 @@ class Ledger:
         if len(pairs):
             self._left.append((pairs, share))
 
-    def settle(self, result: Indexes) -> None:
-        """Turn the vector into the new residual, given where the result has something."""
+    def settle(self, result: Indexes, span: Span | None = None) -> None:
+        """Turn the vector, or a span of it, into the new residual, given where the result has something there."""
+        added, sent = _within(self.added, span), _within(self._sent, span)
         if self.variant == "global":
-            for before in reversed(self.added):
+            for before in reversed(added):
                 _restore(self.flat, before.index, before.value, result)
-            for pairs in self._sent:
+            for pairs in sent:
                 _add_common(self.flat, pairs.index, pairs.value, np.float32(-1), result)
-            for pairs, share in self._left:
-                _add_common(self.flat, pairs.index, pairs.value, np.float32(share), result)
+            for left, share in self._left:
+                for pairs in _within([left], span):
+                    _add_common(self.flat, pairs.index, pairs.value, np.float32(share), result)
             return
-        for before in reversed(self.added):
+        for before in reversed(added):
             self.flat[before.index] = before.value
-        gone = self.delivered(result) if self.variant == "partial" else [pairs.index for pairs in self._sent]
-        for index in gone:
-            self.flat[index] = 0
+        for pairs in sent:
+            self.flat[pairs.index[is_in(pairs.index, result)] if self.variant == "partial" else pairs.index] = 0
 
     def delivered(self, result: Indexes) -> list[Indexes]:
         """Where what this worker sent has become a part of the result."""
         return [pairs.index[is_in(pairs.index, result)] for pairs in self._sent]
+
+
+def _within(parts: Sequence[Pairs], span: Span | None) -> list[Pairs]:
+    """What these have in a span; those that have nothing there are left out."""
+    if span is None:
+        return list(parts)
+    start, stop = span
+    return [one.within(start, stop) for one in parts if len(one) and one.index[0] < stop and one.index[-1] >= start]
 
 
 @compiled_in_place

@@ -15,6 +15,7 @@ from weft.sparse.reduce_scatter import spar_reduce_scatter
 from weft.sparse.rounds import Part
 from weft.sparse.task import Task
 from weft.sparse.team_exchange import bruck_exchange, recursive_exchange
+from weft.sparse.wire import Message
 
 Exchange = Literal["auto", "recursive", "bruck"]
 
@@ -50,5 +51,12 @@ def spardl(task: Task, teams: int = 1, exchange: Exchange = "auto") -> Part[Pair
         mine = yield from between(task, fellows, team, mine, span, nominal)
     spans = blocks.spans(0, size)
     most = [task.most_bytes([each], task.quota.kept(each, nominal)) for each in spans]
-    items = yield from bruck(members, place, task.message([mine], [span]), most)
-    return joined([task.opened(item.data, [each])[0] for item, each in zip(items, spans, strict=True)])
+    found: dict[int, Pairs] = {}
+
+    def open_and_settle(other: int, item: Message) -> None:
+        (found[other],) = task.opened(item.data, [spans[other]])
+        task.ledger.settle(found[other].index, spans[other])
+
+    yield from bruck(members, place, task.message([mine], [span]), most, open_and_settle)
+    task.is_settled = True
+    return joined([found[other] for other in range(size)])

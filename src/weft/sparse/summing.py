@@ -1,7 +1,7 @@
 """Sums: gradient and residual are added up where somebody is about to look, and the rest while messages are on their way.
 
 Adding up reads and writes more memory than all the rest of a call does. Spar-Reduce-Scatter sends half of its blocks or more in
-its first round, and needs the others only when something has arrived for them.
+its first round, and needs each of the others only when it is about to send it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ class Sums:
             self._add(low, high)
             still_open += [part for part in ((start, low), (high, stop)) if part[0] < part[1]]
         self._open = still_open
-
-    def have_all(self) -> None:
-        self.have((0, len(self._out)))
 
     def _add(self, start: int, stop: int) -> None:
         wrong = self._watch.sum_up(self._gradient, self._residual, self._out, (start, stop))

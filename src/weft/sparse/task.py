@@ -37,6 +37,10 @@ class Task:
     """the first number that is none, of all that this worker has heard of"""
     sums: Sums | None = None
     """where the vector is still being added up"""
+    is_settled: bool = False
+    """whether the ledger has been, block by block"""
+    _arrived: dict[Span, list[Pairs]] = field(default_factory=dict)
+    """what is not added to its span yet"""
 
     @property
     def flat(self) -> Values:
@@ -44,11 +48,19 @@ class Task:
 
     def complete(self) -> None:
         """Have the whole vector added up."""
-        if self.sums is not None:
-            self.sums.have_all()
-            self._look_for_wrong()
+        self.prepare([(0, self.length)])
 
-    def _look_for_wrong(self) -> None:
+    def arrive(self, pairs: Pairs, span: Span) -> None:
+        """These belong to a span, which nobody may have looked at yet."""
+        self._arrived.setdefault(span, []).append(pairs)
+
+    def prepare(self, spans: Sequence[Span]) -> None:
+        """Have these spans added up, with what has arrived for them so far."""
+        for span in spans:
+            if self.sums is not None:
+                self.sums.have(span)
+            for pairs in self._arrived.pop(span, ()):
+                self.ledger.add(pairs)
         if self.sums is not None and self.sums.wrong >= 0:
             own = Note(self.rank, self.sums.wrong)
             self.note = own if self.note is None else min(own, self.note)
@@ -59,9 +71,7 @@ class Task:
 
     def selected(self, span: Span, nominal: int | None = None) -> Pairs:
         """The strongest elements of a span, as they will arrive; this worker gives them away."""
-        if self.sums is not None:
-            self.sums.have(span)
-            self._look_for_wrong()
+        self.prepare([span])
         pairs = rounded(self.quota.strongest(self.flat, span, nominal, self.watch, self.ledger.added), self.values)
         self.ledger.send(pairs)
         return pairs

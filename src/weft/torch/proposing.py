@@ -60,13 +60,12 @@ def _at_once(arrangement: Arrangement) -> Arrangement:
 def shortlist(all_of_them: Sequence[Proposal], count: int, close: float) -> list[Proposal]:
     """The fastest, at most so many, none predicted to take more than ``close`` times as long as the first, and two more kinds.
 
-    The best of every way is there, whatever is predicted for it, because ways are what predictions know least about; and of the
-    best way all buckets of one size that are close, because these are what users would try by hand.
+    The best of every way is there, whatever is predicted for it, because ways are what predictions know least about; and all
+    buckets of one size that are close, because these are what users would try by hand.
     """
     near = [one for one in all_of_them if one.seconds <= close * all_of_them[0].seconds]
     first_of_way = {one.way: one for one in reversed(all_of_them)}.values()
-    sizes = [one for one in near if one.scheduler.startswith(AT_ONCE)]
-    by_hand = [one for one in sizes if one.way == sizes[0].way]
+    by_hand = [one for one in near if one.scheduler.startswith(AT_ONCE)]
     return list(dict.fromkeys([*near[:count], *first_of_way, *by_hand]))
 
 
