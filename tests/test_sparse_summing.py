@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weft.sparse import Compression, ErrorFeedback, NotFiniteError, converse
 from weft.sparse.ledger import Ledger, Residuals
-from weft.sparse.pairs import Pairs
+from weft.sparse.pairs import Indexes, Pairs
 from weft.sparse.rounds import Part
 from weft.sparse.summing import Sums
 from weft.sparse.watch import Watch
@@ -94,9 +94,13 @@ def test_blocks_are_added_up_and_settled_while_others_are_on_their_way(monkeypat
     seen: list[list[int]] = []
     have, settle = Sums.have, Ledger.settle
 
-    def noted(span: Span) -> None:
-        if seen:
-            seen[-1].append(span[0] // 100)
+    def have_noted(self: Sums, span: Span) -> None:
+        seen[-1].append(span[0] // 100)
+        have(self, span)
+
+    def settle_noted(self: Ledger, result: Indexes, span: Span) -> None:
+        seen[-1].append(span[0] // 100)
+        settle(self, result, span)
 
     def watched(part: Part[Pairs]) -> Part[Pairs]:
         arrived = None
@@ -109,8 +113,8 @@ def test_blocks_are_added_up_and_settled_while_others_are_on_their_way(monkeypat
             seen.append([])
             assert turn.meanwhile is not None
             with monkeypatch.context() as patch:
-                patch.setattr(Sums, "have", lambda self, span: (noted(span), have(self, span)))
-                patch.setattr(Ledger, "settle", lambda self, result, span: (noted(span), settle(self, result, span)))
+                patch.setattr(Sums, "have", have_noted)
+                patch.setattr(Ledger, "settle", settle_noted)
                 turn.meanwhile()
             arrived = yield turn
 

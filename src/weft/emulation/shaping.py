@@ -15,9 +15,9 @@ _BURST_SECONDS = 0.5e-3
 class Shape:
     """One direction of a cable, as the namespace at its source has it.
 
-    Packets of up to ``packet`` bytes are handled as one, a millisecond of the rate, as Linux hands them to a network card: on real
-    hosts, too, it is the card that takes them apart. With half of that, a ring of eight at 400 Mbit/s took twice as much of two
-    cores (31% instead of 15%), and left half of its speed to what computes beside it instead of two thirds.
+    Packets of up to ``packet`` bytes are handled as one, a millisecond of the rate, as Linux hands them to network cards: on real
+    hosts it is the card that takes them apart. With half of that, a ring of eight at 400 Mbit/s took twice as much of two cores
+    (31% instead of 15%), and left half of its speed to what computes beside it instead of two thirds.
     A link that was idle lets ``burst`` bytes pass at once, half a millisecond more: enough that timers that fire late lose
     nothing (with a burst of a quarter of a millisecond, eight flows on two busy cores lost 14%).
     """
