@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.publishing import publish
+from benchmarks.publishing import publish_rows
 from benchmarks.racks import drawn_network, true_regions
 from benchmarks.scenarios import MBIT
 from weft.network import Network
@@ -60,7 +60,8 @@ def main() -> None:
     for seed in parser.parse_args().seeds:
         rows.append(row_of(seed))
         print(json.dumps(rows[-1]), flush=True)
-    publish("probing", right=sum(row["right"] for row in rows), of=len(rows), rows=rows)
+    print(f"{sum(row['right'] for row in rows)} of {len(rows)} right")
+    publish_rows("probing", rows, ("seed",))
 
 
 if __name__ == "__main__":
