@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,12 +63,13 @@ def test_the_first_message_leaves_before_the_rest_is_added_up_and_all_hear_what_
         converse(parts())
 
 
-def eager(part: Part[Pairs]) -> Part[Pairs]:
+def eager(part: Part[Pairs], around: Callable[[], AbstractContextManager[object]] = nullcontext) -> Part[Pairs]:
     """The same part on a ground that has time while messages are on their way."""
     turn = next(part)
     while True:
         if turn.meanwhile is not None:
-            turn.meanwhile()
+            with around():
+                turn.meanwhile()
         arrived = yield turn
         try:
             turn = part.send(arrived)
@@ -102,24 +106,16 @@ def test_blocks_are_added_up_and_settled_while_others_are_on_their_way(monkeypat
         seen[-1].append(span[0] // 100)
         settle(self, result, span)
 
-    def watched(part: Part[Pairs]) -> Part[Pairs]:
-        arrived = None
-        while True:
-            try:
-                turn = next(part) if arrived is None else part.send(arrived)
-            except StopIteration as end:
-                result: Pairs = end.value
-                return result
-            seen.append([])
-            assert turn.meanwhile is not None
-            with monkeypatch.context() as patch:
-                patch.setattr(Sums, "have", have_noted)
-                patch.setattr(Ledger, "settle", settle_noted)
-                turn.meanwhile()
-            arrived = yield turn
+    @contextmanager
+    def noted() -> Iterator[None]:
+        seen.append([])
+        with monkeypatch.context() as patch:
+            patch.setattr(Sums, "have", have_noted)
+            patch.setattr(Ledger, "settle", settle_noted)
+            yield
 
     feedbacks = [ErrorFeedback(Compression(density=0.1), rank, 8) for rank in range(8)]
     gradients = np.random.default_rng(0).normal(size=(8, 800)).astype(np.float32)
     parts = [one.part(gradient) for one, gradient in zip(feedbacks, gradients, strict=True)]
-    converse([watched(parts[0]), *parts[1:]])
+    converse([eager(parts[0], noted), *parts[1:]])
     assert seen == [[2, 3], [1], [0], [0], [1], [2, 3]]

@@ -22,7 +22,7 @@ def check_gather(name: str) -> None:
 
 
 def bruck(
-    ring: Sequence[int], place: int, item: Message, most: Sequence[int], look: Look | None = None
+    ring: Sequence[int], place: int, item: Message, most: Sequence[int], look: Look = lambda *_: None
 ) -> Part[list[Message]]:
     """For any number: in round t every place hands what it has, up to 2^t items, to the one 2^t before it.
 
@@ -34,8 +34,7 @@ def bruck(
 
     def show() -> None:
         nonlocal seen
-        for number in range(seen, len(items) if look else 0):
-            assert look is not None
+        for number in range(seen, len(items)):
             look((place + number) % count, items[number])
         seen = len(items)
 

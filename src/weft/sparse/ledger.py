@@ -66,11 +66,15 @@ class Ledger:
         for before in reversed(added):
             self.flat[before.index] = before.value
         for pairs in sent:
-            self.flat[pairs.index[is_in(pairs.index, result)] if self.variant == "partial" else pairs.index] = 0
+            self.flat[_common(pairs.index, result) if self.variant == "partial" else pairs.index] = 0
 
     def delivered(self, result: Indexes) -> list[Indexes]:
         """Where what this worker sent has become a part of the result."""
-        return [pairs.index[is_in(pairs.index, result)] for pairs in self._sent]
+        return [_common(pairs.index, result) for pairs in self._sent]
+
+
+def _common(index: Indexes, result: Indexes) -> Indexes:
+    return index[is_in(index, result)]
 
 
 def _within(parts: Sequence[Pairs], span: Span | None) -> list[Pairs]:
