@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from overlap_cases import workloads
 from weft.errors import InputError
-from weft.overlap import SCHEDULERS, Arrangement, BucketRule, CommunicationModel, Workload, shared_link, step
+from weft.overlap import (
+    SCHEDULERS,
+    Arrangement,
+    BucketRule,
+    CommunicationModel,
+    GradientTensor,
+    Workload,
+    shared_link,
+    step,
+)
 from weft.torch.buckets import Bucket
 from weft.torch.proposing import MEGABYTES, parse, proposals, shortlist, to_text
 from weft.torch.recording import Recording
@@ -115,6 +124,16 @@ def test_a_shortlist_has_the_best_of_every_way(workload: Workload, count: int) -
     for way in MODELS:
         best = next(one for one in found if one.way == way)
         assert next(one for one in some if one.way == way) == best
-    sizes = [one for one in found if one.scheduler.startswith("buckets of") and one.seconds <= 1.25 * found[0].seconds]
-    assert all(one in some for one in sizes if one.way == sizes[0].way)
-    assert len(some) <= count + len(MODELS) - 1 + len(MEGABYTES)
+    assert len(some) <= count + (len(MODELS) - 1) + len(MODELS) * len(MEGABYTES)
+
+
+def test_a_shortlist_has_all_that_users_would_try_by_hand_by_every_way() -> None:
+    tensors = tuple(GradientTensor(f"g{i}", 400_000, 1e-3, 2e-3, 4) for i in range(40))
+    models = {"ours": shared_link(1e-3, 1e-9, 4), "the backend": shared_link(1.1e-3, 1.1e-9, 4)}
+    found = proposals(Workload("forty", tensors, (), 0.0), models, [0] * len(tensors))
+    some = shortlist(found, 1, 1.25)
+    by_hand = {(one.scheduler, one.way) for one in some if one.scheduler.startswith("buckets of")}
+    close = [one for one in found if one.seconds <= 1.25 * found[0].seconds]
+    assert by_hand == {(one.scheduler, one.way) for one in close if one.scheduler.startswith("buckets of")}
+    assert {way for _, way in by_hand} == set(models)
+    assert len(by_hand) > len(models)
