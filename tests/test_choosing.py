@@ -16,9 +16,9 @@ from weft.runtime.choosing import LEAST_MESSAGE, MOST_TURNS, TURNS, Tried, refin
 NETWORK = two_tier(2, 2)
 
 
-def plan(name: str) -> Plan:
+def plan(name: str, seconds: float = 1.0, segments: int = 1) -> Plan:
     schedule = ring(NETWORK)
-    return Plan(NETWORK, 1000, schedule, name, 1, 1.0, 1.0, "", schedule)
+    return Plan(NETWORK, 1000, schedule.sliced(segments), name, segments, seconds, 1.0, "", schedule)
 
 
 class Bed:
@@ -61,6 +61,32 @@ def test_when_the_time_is_over_every_plan_has_had_a_turn_that_counts(monkeypatch
     bed = Bed(monkeypatch, {"a": [1.0, 2.0], "b": [2.0, 1.0]}, passed=1e9)
     assert bed.names() == ["b", "a"]
     assert bed.turns == {"a": 2, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("took", "names", "turns"),
+    [
+        (1.04, ["close", "best by prediction"], 0),  # as predicted: the spare cannot be faster
+        (1.4, ["spare", "close", "best by prediction"], TURNS + 1),
+    ],
+)
+def test_where_plans_take_longer_than_predicted_others_are_tried_too(
+    monkeypatch: pytest.MonkeyPatch, took: float, names: list[str], turns: int
+) -> None:
+    times = {"best by prediction": [1.1 * took] * 99, "close": [took] * 99, "spare": [1.25] * 99}
+    bed = Bed(monkeypatch, times)
+    plans = [plan("best by prediction", 1.0), plan("close", 1.02, 2), plan("spare", 1.2, 4)]
+    nobody: Any = None
+    assert [one.plan.collective for one in tried(nobody, plans, at_once=2)] == names
+    assert bed.turns["spare"] == turns
+
+
+def test_a_plan_that_is_predicted_to_be_slower_waits_even_if_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed(monkeypatch, {"best": [1.0] * 99, "spare": [0.5] * 99})
+    nobody: Any = None
+    found = tried(nobody, [plan("best", 1.0), plan("spare", 1.3, 2)], at_once=4)
+    assert [one.plan.collective for one in found] == ["best"]
+    assert bed.turns["spare"] == 0
 
 
 def refined_segments(monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], nbytes: int = 100_000_000) -> int:

@@ -75,6 +75,21 @@ def test_a_shortlist_has_different_plans_that_are_about_equally_fast_and_begins_
         assert weft.simulate(plan.schedule, network, 25_000_000).seconds == pytest.approx(plan.seconds)
 
 
+def test_spare_plans_are_of_other_kinds_and_come_after_the_shortlist() -> None:
+    network = two_tier(2, 4, latency=5e-6)
+    few, more = (shortlist(network, 25_000_000, 2, seconds=3.0, spare=spare) for spare in (0, 3))
+    assert [plan.digest for plan in more[: len(few)]] == [plan.digest for plan in few]
+    spares = more[len(few) :]
+    assert 2 <= len(spares) <= 3
+    kinds = [plan.collective for plan in spares]
+    assert len({*kinds, *(plan.collective for plan in few)}) == len(kinds) + len({plan.collective for plan in few})
+    assert len({plan.digest for plan in more}) == len(more)
+    assert [plan.seconds for plan in spares] == sorted(plan.seconds for plan in spares)
+    for plan in spares:
+        weft.verify(plan.schedule)
+        assert few[0].seconds <= plan.seconds <= 1.5 * few[0].seconds
+
+
 def test_efficiency_makes_predictions_longer_and_leaves_the_bound_alone() -> None:
     network = two_tier(2, 4)
     ideal, real = (weft.plan(network, 25_000_000, costs=Costs(efficiency=part)) for part in (1.0, 0.9))

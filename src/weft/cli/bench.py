@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from weft.runtime.measuring import Measured
 
 
-CANDIDATES = 4
+CANDIDATES, SPARE = 4, 4
+"""Plans that are tried, and more that are where those take longer than predicted."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", metavar="TIME", default="10s", help="how long to plan at most (default 10s)")
     parser.add_argument(
         "--candidates", metavar="N", type=int, default=CANDIDATES,
-        help=f"try so many plans that are predicted to be about equally fast, and take the fastest (default {CANDIDATES})",
+        help=f"try so many plans that are predicted to be about equally fast, others if these take longer than "
+        f"that, and take the fastest (default {CANDIDATES}; 1 takes the best by prediction)",
     )  # fmt: skip
     parser.add_argument(
         "--compress", metavar="NAME,...", help="instead of plans: spardl, topk-a, topk-dsa, gtopk, ok-topk, fp16, bf16"
@@ -95,7 +97,7 @@ def _measured(args: argparse.Namespace, sizes: list[int], seconds: float, speaks
                 60 + 10 * seconds,
             )
             plans = [way for _, way in Choice.parse(text).ways]
-            best, *others = tried(us, [way for way in plans if isinstance(way, Plan)])
+            best, *others = tried(us, [way for way in plans if isinstance(way, Plan)], at_once=args.candidates)
             best = refined(us, paced(us, best, costs), costs)
             plan = replace(best.plan, why=_why(best, others))
             found.append(measured(us, plan, args.repeat, progress=turns, paced=best.paced))
@@ -155,7 +157,8 @@ def _plans(args: argparse.Namespace, network: Network | None, size: int, seconds
         predicted = simulate(schedule, network, size, **asdict(costs))
         why = f"{args.collective} was asked for"
         return [Plan(network, size, schedule, args.collective, 1, predicted.seconds, least.seconds, why, schedule)]
-    return shortlist(network, size, args.candidates, seconds=seconds, costs=costs)
+    spare = SPARE if args.candidates > 1 else 0
+    return shortlist(network, size, args.candidates, seconds=seconds, costs=costs, spare=spare)
 
 
 def _print(found: list[Measured], as_json: bool) -> None:

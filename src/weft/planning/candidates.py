@@ -36,6 +36,10 @@ FEW_SEGMENTS = 16
 """of forests, with which all are compared at first"""
 CLOSE = 1.15
 """Predictions are about so good: whatever takes at most so many times as long as the fastest may be the fastest."""
+FAR = 1.5
+"""Whatever is predicted to take more times as long is out of the race, even if predictions turn out to be bad."""
+SPARE_SEGMENTS = (4, 1)
+"""of a spare that was not simulated in the race"""
 
 _SAMPLES = 256
 _SEGMENTS_IN_MIND = 4
@@ -155,9 +159,27 @@ class Race:
                 chosen.setdefault(candidate.result.schedule.digest, candidate)
         return list(chosen.values())
 
+    def spares(self, chosen: Sequence[Candidate], count: int) -> list[Candidate]:
+        """The best of each collective that none of these is, if it is not too far behind, the most promising first."""
+        kinds = {candidate.collective for candidate in chosen}
+        close = [c for c in self.candidates if c.seconds <= FAR * chosen[0].seconds and c.collective not in kinds]
+        found = [one for c in close for one in ((c,) if c.result else self.simulated_late(c))]
+        best: dict[str, Candidate] = {}
+        for one in sorted(found, key=lambda c: c.seconds):
+            assert one.result is not None
+            if one.seconds <= FAR * chosen[0].seconds and one.collective not in kinds:
+                kinds.add(one.collective)
+                best.setdefault(one.result.schedule.digest, one)  # one schedule may have several names
+        return list(best.values())[:count]
+
+    def simulated_late(self, left_out: Candidate) -> Iterable[Candidate]:
+        """One that cannot be the fastest by predictions, simulated nevertheless."""
+        some = (self.tried(left_out.collective, left_out.whole, Schedule.sliced, n) for n in SPARE_SEGMENTS)
+        return (found for found in some if found is not None)
+
     def simulated(self, schedule: Schedule, own: Candidate | None) -> Simulation | None:
         """The result, unless it is far behind or takes too long; there is always a first one."""
-        far = 1.5 * min(c.seconds for c in (self.best, own) if c) if self.best or own else math.inf
+        far = FAR * min(c.seconds for c in (self.best, own) if c) if self.best or own else math.inf
 
         def stop(now: float) -> bool:
             return self.best is not None and (now > far or time.monotonic() > self.deadline)

@@ -29,8 +29,10 @@ SHARP, COARSE = 0.001, 0.005
 FEW_WORKERS = 64
 GOOD_ENOUGH = 0.99
 """A candidate this close to the bound ends the search."""
-FEW, SHORT = 2, 0.1
+FEW, SHORT_PLAN = 2, 0.1
 """plans, and seconds of one that hosts may take longer for than links"""
+SPARE_TIME = 0.2
+"""The part of the time by which looking for spare plans may prolong planning."""
 PROMISING = 1.2
 """Collectives whose busiest link takes at most so many times the bound are tried before forests are."""
 
@@ -100,11 +102,12 @@ def shortlist(
     *,
     seconds: float = 10.0,
     costs: Costs | None = None,
+    spare: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Plan]:
     """Up to so many plans that are predicted to be about equally fast, the best first, for whoever can measure them.
 
-    Of more than a few that are short, one is a ring: on hosts that are busier than their links it does better than is predicted.
+    Up to ``spare`` more are of other kinds and slower by prediction, for when the first ones do not keep theirs. Of more than a few that are short, one is a ring: on hosts that are busier than their links it does better than is predicted.
     """
     if not nbytes >= 1:
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")
@@ -148,8 +151,11 @@ def shortlist(
     chosen = race.shortlist(count)
     if count > FEW and not any(one.collective.startswith("ring") for one in chosen):
         ring = race.tried("ring-ordered", COLLECTIVES["ring-ordered"](network), Schedule.sliced, 1)
-        if ring is not None and ring.seconds < SHORT:
+        if ring is not None and ring.seconds < SHORT_PLAN:
             chosen = [*chosen[: count - 1], ring]
+    if spare:
+        race.deadline = time.monotonic() + SPARE_TIME * seconds
+        chosen += race.spares(chosen, spare)
     return [_plan_of(one, race, least, packing) for one in chosen]
 
 

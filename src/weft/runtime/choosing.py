@@ -16,6 +16,8 @@ import torch
 import torch.distributed as dist
 
 from weft.planning import Costs, Plan
+from weft.planning.candidates import CLOSE
+from weft.planning.plan import SHORT_PLAN
 from weft.proof import verify
 from weft.runtime.communicator import Communicator
 from weft.runtime.pacing import pacing_of
@@ -53,10 +55,30 @@ def tried(
     plans: Sequence[Plan],
     group: dist.ProcessGroup | None = None,
     seconds: float = 30.0,
+    at_once: int | None = None,
 ) -> list[Tried]:
-    """All plans, the fastest first; measured on zeros, in about so many seconds. Called by all ranks together."""
+    """All that were tried, the fastest first; measured on zeros. Called by all ranks together.
+
+    Of the first ``at_once`` plans, or of all, those that are predicted to be about as fast as the very first are tried. Where
+    the fastest takes longer than others are predicted to, predictions are bad, and these are tried too. Either takes about so
+    many seconds.
+    """
     if len(plans) == 1:
         return [Tried(plans[0], (plans[0].seconds,))]
+    first = [plan for plan in plans[:at_once] if plan.seconds <= max(CLOSE * plans[0].seconds, SHORT_PLAN)]
+    found = _tried(communicator, first, group, seconds)
+    known = {plan.digest for plan in first}
+    others = [plan for plan in plans if plan.digest not in known and plan.seconds < FASTER * found[0].seconds]
+    if others:
+        again = _tried(communicator, [found[0].plan, *others], group, seconds)
+        found = sorted([*again, *found[1:]], key=lambda one: one.seconds)
+    return found
+
+
+def _tried(
+    communicator: Communicator, plans: Sequence[Plan], group: dist.ProcessGroup | None, seconds: float
+) -> list[Tried]:
+    """These plans in turn, the fastest first."""
     times: list[list[float]] = [[] for _ in plans]
     begun = time.monotonic()
     for turn in range(MOST_TURNS + 1):

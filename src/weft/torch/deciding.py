@@ -39,8 +39,8 @@ WORTH = 0.97
 SAME_CLASS = 2.0
 """Buckets whose sizes differ by no more than this factor have one plan."""
 PLANNING_SECONDS = 4.0
-CANDIDATES = 3
-"""Plans for a size that are tried, if they are predicted to be about equally fast."""
+CANDIDATES, SPARE = 3, 3
+"""Plans for a size that are tried, if they are predicted to be about equally fast; and more, if these take longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ def _planned(network: Network | str, sizes: Sequence[int], costs: Costs) -> str:
     """On rank 0: plans for these sizes as text, or what went wrong."""
     if isinstance(network, str):
         return "!" + network
-    plans = [p for size in sizes for p in shortlist(network, size, CANDIDATES, seconds=PLANNING_SECONDS, costs=costs)]
-    return Choice.of(plans).to_text()
+    found = partial(shortlist, network, count=CANDIDATES, seconds=PLANNING_SECONDS, costs=costs, spare=SPARE)
+    return Choice.of([plan for size in sizes for plan in found(nbytes=size)]).to_text()
 
 
 def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None, costs: Costs) -> list[Tried]:
@@ -151,7 +151,8 @@ def _fastest(plans: Choice, us: Communicator, group: dist.ProcessGroup | None, c
     fastest = []
     for one in dict.fromkeys(size for size, _ in plans.ways):
         of_this_size = [way for size, way in plans.ways if size == one and isinstance(way, Plan)]
-        best = paced(us, tried(us, of_this_size, group, MOST_SECONDS)[0], costs, group, MOST_SECONDS)
+        best = tried(us, of_this_size, group, MOST_SECONDS, CANDIDATES)[0]
+        best = paced(us, best, costs, group, MOST_SECONDS)
         fastest.append(refined(us, best, costs, group, MOST_SECONDS))
     return fastest
 
