@@ -33,8 +33,8 @@ def test_the_strongest_are_the_same_whatever_was_put_aside(threshold: float, cha
     changed = []
     for _ in range(changes):
         index = np.flatnonzero(draw.random(LENGTH) < 0.01).astype(np.int32)
-        changed.append(Pairs(index, flat[index]))
         flat[index] = 2 * normal(draw, len(index))
+        changed.append(Pairs(index, flat[index]))
     ours = strongest(flat, 1_000, 40_003, K, watch, changed)
     plain = strongest(flat, 1_000, 40_003, K)
     assert np.array_equal(ours.index, plain.index)

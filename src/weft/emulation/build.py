@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.emulation.big_packets import LEGACY, allow_packets
 from weft.emulation.namespaces import inside, mount, mount_processes, new_network, path_of
 from weft.emulation.plan import Plan
 from weft.errors import EmulationError
@@ -46,6 +47,9 @@ def build(plan: Plan, report: Report) -> Built:
         report(done, len(networks))
         with inside(network):
             run_batch("ip", namespace.lines, namespace.name)
+            for shape in namespace.shapes:
+                if shape.packet > LEGACY:
+                    allow_packets(shape.device, shape.packet)
             lines = [line for shape in namespace.shapes for line in shape.lines(delays=delays)]
             run_batch("tc", lines, namespace.name)
     _name_hosts(plan)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.emulation.addresses import GATEWAY, HARDWARE, INTERFACE, address, device
+from weft.emulation.big_packets import LEGACY
 from weft.emulation.shaping import MTU, Shape
 from weft.emulation.tables import tables_of
 from weft.errors import InputError
@@ -106,6 +107,6 @@ def _address_lines(node: int, worker: bool) -> list[str]:
 
 
 def _device_lines(peers: list[int], shapes: list[Shape]) -> list[str]:
-    packets = {shape.device: f" gso_max_size {shape.packet}" for shape in shapes}
+    packets = {shape.device: f" gso_max_size {min(shape.packet, LEGACY)}" for shape in shapes}
     lines = [f"link set {device(peer)}{packets.get(device(peer), '')} up" for peer in peers]
     return lines + [f"neigh add {GATEWAY} lladdr {HARDWARE} dev {device(peer)} nud permanent" for peer in peers]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.emulation.big_packets import LARGEST
+
 MTU = 1500
 _FRAME = MTU + 14
-_LARGEST_PACKET = 65_536
 _PACKET_SECONDS = 1e-3
 _BURST_SECONDS = 0.5e-3
 
@@ -32,7 +33,7 @@ class Shape:
 
     @property
     def packet(self) -> int:
-        return int(min(max(self.rate * _PACKET_SECONDS, _FRAME), _LARGEST_PACKET))
+        return int(min(max(self.rate * _PACKET_SECONDS, _FRAME), LARGEST))
 
     @property
     def burst(self) -> int:

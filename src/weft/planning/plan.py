@@ -107,7 +107,8 @@ def shortlist(
 ) -> list[Plan]:
     """Up to so many plans that are predicted to be about equally fast, the best first, for whoever can measure them.
 
-    Up to ``spare`` more are of other kinds and slower by prediction, for when the first ones do not keep theirs. Of more than a few that are short, one is a ring: on hosts that are busier than their links it does better than is predicted.
+    Up to ``spare`` more are of other kinds and slower by prediction, for when the first ones do not keep theirs. Of more than a
+    few that are short, one is a ring: on hosts that are busier than their links it does better than is predicted.
     """
     if not nbytes >= 1:
         raise InputError(f"a tensor of {nbytes} bytes is not possible: it must have at least one")

@@ -5,14 +5,19 @@ moves, it has a deadline, and a failure is explained by all ranks together.
 
 How large a message is, only its sender knows. Gloo takes a shorter message than was asked for, so every message is received
 into as much memory as it may need, behind its size. Where a transport is stricter, the size travels as a message of its own.
+
+What later rounds expect is posted with the first: gloo then sends at once instead of asking first. It also keeps its thread from
+turning in circles, as it does while somebody who posts on the same connection is held up; where workers share processors, that
+took a tenth of a call.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, cast
+from typing import Any, Generic, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -63,6 +68,14 @@ class _Words:
         return f"its message of round {turn + 1}"
 
 
+class _Receive(NamedTuple):
+    """A message that may come: its bytes at most, and the memory that it comes to."""
+
+    most: int
+    memory: torch.Tensor
+    pending: Pending
+
+
 class PartExecution(Ending, Generic[Result]):
     """A part at work. ``done`` is set when it has ended, well or not; ``computing`` and ``waiting`` say where its time went."""
 
@@ -87,6 +100,7 @@ class PartExecution(Ending, Generic[Result]):
         self._part, self._transport, self._tag = part, transport, tag
         self._takes_shorter = isinstance(transport, ProcessGroupTransport) and transport.keeps_tags_apart
         self._sends: list[tuple[Pending, torch.Tensor]] = []
+        self._ahead: dict[int, deque[_Receive]] = {}
         self._turn = -1
 
     @property
@@ -129,17 +143,31 @@ class PartExecution(Ending, Generic[Result]):
     def _exchanged(self, turn: Round) -> dict[int, Bytes]:
         """What has come in a round, after all of it was posted."""
         begun = time.monotonic()
-        posted = []
+        posted = {}
         for peer, most in turn.receives.items():
             self._channels.setdefault(peer, _Channel(peer)).expect(self._turn)
-            memory = torch.empty(_SIZE + most if self._takes_shorter else _SIZE, dtype=torch.uint8)
-            posted.append((peer, most, memory, self._transport.receive(memory, peer, self._tag)))
+            posted[peer] = self._posted(peer, most)
         for peer, message in turn.sends.items():
             self._send(peer, message)
+        if self._takes_shorter:
+            for peer, most in turn.ahead:
+                self._ahead.setdefault(peer, deque()).append(self._post(peer, most))
         begun += self._meanwhile(turn)
-        arrived = {peer: self._arrived(peer, most, memory, pending) for peer, most, memory, pending in posted}
+        arrived = {peer: self._arrived(peer, receive) for peer, receive in posted.items()}
         self.waiting += time.monotonic() - begun
         return arrived
+
+    def _post(self, peer: int, most: int) -> _Receive:
+        memory = torch.empty(_SIZE + most if self._takes_shorter else _SIZE, dtype=torch.uint8)
+        return _Receive(most, memory, self._transport.receive(memory, peer, self._tag))
+
+    def _posted(self, peer: int, most: int) -> _Receive:
+        """A receive that was posted ahead, or is now."""
+        if not self._ahead.get(peer):
+            return self._post(peer, most)
+        receive = self._ahead[peer].popleft()
+        assert receive.most == most, f"{receive.most} bytes were announced, not {most}"
+        return receive
 
     def _meanwhile(self, turn: Round) -> float:
         """Do what there is to do while messages are on their way; the seconds that it takes."""
@@ -161,12 +189,14 @@ class PartExecution(Ending, Generic[Result]):
         self.posted_sends[peer] = self.posted_sends.get(peer, 0) + 1
         self.bytes_sent += _SIZE + len(message.data)
 
-    def _arrived(self, peer: int, most: int, memory: torch.Tensor, pending: Pending) -> Bytes:
-        pending.wait(self.term.left())
-        data: Bytes = memory.numpy()
+    def _arrived(self, peer: int, receive: _Receive) -> Bytes:
+        receive.pending.wait(self.term.left())
+        data: Bytes = receive.memory.numpy()
         size = int(data[:_SIZE].view(np.uint64)[0])
-        if size > most:
-            raise MessageError(f"rank {peer} sends {size} bytes where {most} are possible: does it do the same?")
+        if size > receive.most:
+            raise MessageError(
+                f"rank {peer} sends {size} bytes where {receive.most} are possible: does it do the same?"
+            )
         if self._takes_shorter:
             data = data[_SIZE : _SIZE + size]
         else:

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.compiled import compiled_in_place
-from weft.sparse.marking import EIGHT, put_down
+from weft.sparse.marking import EIGHT, STRETCH, Marks, put_down, scratch
 from weft.sparse.pairs import Indexes, Pairs, Values
 
-_STRETCH = 1024
 LARGEST = np.float32(np.finfo(np.float32).max)
 
 
@@ -18,15 +17,21 @@ def accumulate(gradient: Values, residual: Values, out: Values) -> int:
     return int(_sum(gradient, residual, out))
 
 
+def room_for(pairs: int) -> Pairs:
+    """Memory for so many that are collected."""
+    return Pairs(np.empty(pairs + EIGHT, np.int32), np.empty(pairs + EIGHT, np.float32))
+
+
 def accumulate_and_collect(
-    gradient: Values, residual: Values, out: Values, start: int, threshold: float, most: int
+    gradient: Values, residual: Values, out: Values, start: int, threshold: float, room: Pairs
 ) -> tuple[int, Pairs | None]:
-    """The same, and all sums of at least this magnitude, counted from ``start`` on; None if they are more than ``most``."""
-    index, value = np.empty(most + EIGHT, np.int32), np.empty(most + EIGHT, np.float32)
-    counts, marks = np.zeros(1, np.int64), np.empty(_STRETCH, np.uint8)
-    wrong = int(_sum_and_collect(gradient, residual, out, start, np.float32(threshold), index, value, marks, counts))
+    """The same, and all sums of at least this magnitude, counted from ``start`` on, in ``room``; None if that is too small."""
+    index, value, counts = room.index, room.value, np.zeros(1, np.int64)
+    wrong = int(
+        _sum_and_collect(gradient, residual, out, start, np.float32(threshold), index, value, *scratch(), counts)
+    )
     count = int(counts[0])
-    return wrong, Pairs(index[:count], value[:count]) if wrong < 0 and count <= most else None
+    return wrong, Pairs(index[:count], value[:count]) if wrong < 0 and count <= len(room) - EIGHT else None
 
 
 def accumulate_with_momentum(gradient: Values, velocity: Values, momentum: float, residual: Values, out: Values) -> int:
@@ -36,8 +41,8 @@ def accumulate_with_momentum(gradient: Values, velocity: Values, momentum: float
 
 @compiled_in_place
 def _sum(gradient: Values, residual: Values, out: Values) -> int:
-    for at in range(0, len(out), _STRETCH):
-        new, old, sums = gradient[at : at + _STRETCH], residual[at : at + _STRETCH], out[at : at + _STRETCH]
+    for at in range(0, len(out), STRETCH):
+        new, old, sums = gradient[at : at + STRETCH], residual[at : at + STRETCH], out[at : at + STRETCH]
         wrong = 0
         for i in range(len(sums)):
             total = new[i] + old[i]
@@ -57,12 +62,13 @@ def _sum_and_collect(
     threshold: np.float32,
     index: Indexes,
     value: Values,
-    marks: NDArray[np.uint8],
+    marks: Marks,
+    full: Marks,
     counts: NDArray[np.int64],
 ) -> int:
     found = 0
-    for at in range(0, len(out), _STRETCH):
-        new, old, sums = gradient[at : at + _STRETCH], residual[at : at + _STRETCH], out[at : at + _STRETCH]
+    for at in range(0, len(out), STRETCH):
+        new, old, sums = gradient[at : at + STRETCH], residual[at : at + STRETCH], out[at : at + STRETCH]
         wrong = 0
         for i in range(len(sums)):
             total = new[i] + old[i]
@@ -72,16 +78,16 @@ def _sum_and_collect(
             marks[i] = strength >= threshold
         if wrong:
             return at + _first_wrong(sums)
-        found = put_down(sums, marks, start + at, index, value, found)
+        found = put_down(sums, marks, full, start + at, index, value, found)
     counts[0] = found
     return -1
 
 
 @compiled_in_place
 def _sum_with_momentum(gradient: Values, velocity: Values, momentum: np.float32, residual: Values, out: Values) -> int:
-    for at in range(0, len(out), _STRETCH):
-        new, old, sums = gradient[at : at + _STRETCH], residual[at : at + _STRETCH], out[at : at + _STRETCH]
-        speeds = velocity[at : at + _STRETCH]
+    for at in range(0, len(out), STRETCH):
+        new, old, sums = gradient[at : at + STRETCH], residual[at : at + STRETCH], out[at : at + STRETCH]
+        speeds = velocity[at : at + STRETCH]
         wrong = 0
         for i in range(len(sums)):
             speed = momentum * speeds[i] + new[i]

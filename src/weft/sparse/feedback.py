@@ -26,6 +26,7 @@ from weft.sparse.summing import Sums
 from weft.sparse.task import Task
 from weft.sparse.teams import AlphaBeta, TeamChoice
 from weft.sparse.watch import Expected, Watch
+from weft.sparse.wire import Span
 
 VERSION = 1
 Layout = Sequence[tuple[str, int]]
@@ -44,6 +45,8 @@ class _Memory:
     method: dict[str, Any] = field(default_factory=dict)
     expected: Expected = field(default_factory=dict)
     """where selecting should look"""
+    rooms: dict[Span, Pairs] = field(default_factory=dict)
+    """memory for what it finds there"""
     spare: Values | None = None
     """memory of the call before, to be written over"""
 
@@ -93,7 +96,7 @@ class ErrorFeedback:
         return self._part(gradient, key, memory, settings, self.workers if op == "average" else 1)
 
     def _part(self, gradient: Values, key: Key, memory: _Memory, settings: Compression, divisor: int) -> Part[Pairs]:
-        watch = Watch(memory.expected)
+        watch = Watch(memory.expected, memory.rooms)
         flat, velocity, wrong = _accumulated(gradient, memory, settings)
         sums = (
             None if settings.method == "dense" or velocity is not None else Sums(watch, gradient, memory.residual, flat)
@@ -120,9 +123,10 @@ class ErrorFeedback:
                 velocity[index] = 0
             memory.velocity = velocity
         memory.residual, memory.spare = flat, memory.residual
-        memory.method, memory.expected = task.memory, watch.following
+        memory.method, memory.expected, memory.rooms = task.memory, watch.following, watch.rooms
         memory.calls += 1
-        return total.divided(divisor)
+        # The next call writes to where this one found its elements, and a lone worker's result may be just those.
+        return (total if self.workers > 1 else total.copy()).divided(divisor)
 
     def _settled(self, elements: int) -> Compression:
         settings, choice = self.compression.for_workers(self.workers, elements, self._network, self._cost)

@@ -21,16 +21,33 @@ def check_gather(name: str) -> None:
         raise InputError(f"an all-gather by {name!r} is unknown: use {' or '.join(get_args(Gather))}")
 
 
+def bruck_receives(ring: Sequence[int], place: int, most: Sequence[int]) -> list[tuple[int, int]]:
+    """What Bruck's rounds expect, one each."""
+    count, found, gap = len(ring), [], 1
+    while gap < count:
+        size = min(gap, count - gap)
+        found.append((ring[(place + gap) % count], _room(most[(place + gap + i) % count] for i in range(size))))
+        gap *= 2
+    return found
+
+
 def bruck(
-    ring: Sequence[int], place: int, item: Message, most: Sequence[int], look: Look = lambda *_: None
+    ring: Sequence[int],
+    place: int,
+    item: Message,
+    most: Sequence[int],
+    look: Look = lambda *_: None,
+    announced: bool = False,
 ) -> Part[list[Message]]:
     """For any number: in round t every place hands what it has, up to 2^t items, to the one 2^t before it.
 
     ``ring`` has the ranks by place, ``most`` the bytes of the items at most; the result has the items by place. ``look`` is shown
-    every item once, as soon as there is time, which is while others are on their way.
+    every item once, as soon as there is time, which is while others are on their way. ``announced``: an earlier round has said
+    what these expect.
     """
-    count, gap = len(ring), 1
-    items, seen = [item], 0
+    count, items, seen = len(ring), [item], 0
+    receives = bruck_receives(ring, place, most)
+    ahead = [] if announced else receives[1:]
 
     def show() -> None:
         nonlocal seen
@@ -38,13 +55,12 @@ def bruck(
             look((place + number) % count, items[number])
         seen = len(items)
 
-    while gap < count:
+    for source, room in receives:
+        gap = len(items)
         size = min(gap, count - gap)
-        source, target = ring[(place + gap) % count], ring[(place - gap) % count]
-        room = _room(most[(place + gap + i) % count] for i in range(size))
-        arrived = yield Round({target: together(items[:size])}, {source: room}, show)
+        arrived = yield Round({ring[(place - gap) % count]: together(items[:size])}, {source: room}, show, ahead)
         items += apart(arrived[source], size)
-        gap *= 2
+        ahead = []
     show()
     return [items[(other - place) % count] for other in range(count)]
 
@@ -68,14 +84,14 @@ def doubling(ring: Sequence[int], place: int, item: Message, most: Sequence[int]
     if extra is not None:
         arrived = yield Round({}, {ring[extra]: _room([most[extra]])})
         has[extra] = apart(arrived[ring[extra]], 1)[0]
-    gap = 1
-    while gap < power:
-        partner = place ^ gap
-        theirs = [p for p in range(count) if p % power // gap == partner // gap]
-        mine = together([has[p] for p in sorted(has)])
-        arrived = yield Round({ring[partner]: mine}, {ring[partner]: _room(most[p] for p in theirs)})
-        has |= dict(zip(theirs, apart(arrived[ring[partner]], len(theirs)), strict=True))
-        gap *= 2
+    partners = [place ^ 1 << t for t in range(power.bit_length() - 1)]
+    theirs = [[p for p in range(count) if p % power >> t == partner >> t] for t, partner in enumerate(partners)]
+    receives = [(ring[partner], _room(most[p] for p in own)) for partner, own in zip(partners, theirs, strict=True)]
+    ahead = receives[1:]
+    for (rank, room), own in zip(receives, theirs, strict=True):
+        arrived = yield Round({rank: together([has[p] for p in sorted(has)])}, {rank: room}, None, ahead)
+        has |= dict(zip(own, apart(arrived[rank], len(own)), strict=True))
+        ahead = []
     if extra is not None:
         yield Round({ring[extra]: together([has[p] for p in range(count) if p != extra])}, {})
     return [has[p] for p in range(count)]

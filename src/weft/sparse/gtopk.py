@@ -19,15 +19,17 @@ def gtopk(task: Task) -> Part[Pairs]:
     span = (0, task.length)
     room = task.most_bytes([span], task.quota.kept(span))
     mine = task.selected(span)
-    gap = 1
-    while gap < task.workers and task.rank % (2 * gap) == 0:
-        arrived = yield Round({}, {task.rank + gap: room})
-        (theirs,) = task.opened(arrived[task.rank + gap], [span])
+    gap = task.rank & -task.rank or task.workers
+    children = [task.rank + (1 << level) for level in range(gap.bit_length() - 1)]
+    parent = task.rank - gap
+    ahead = [(other, room) for other in (children[1:] + [parent] * (task.rank > 0))]
+    for child in children:
+        arrived = yield Round({}, {child: room}, None, ahead)
+        (theirs,) = task.opened(arrived[child], [span])
         mine = task.reduced(added(mine, theirs), span, None, holders=1)
-        gap *= 2
+        ahead = []
     if task.rank:
-        parent = task.rank - gap
-        yield Round({parent: task.message([mine], [span])}, {})
+        yield Round({parent: task.message([mine], [span])}, {}, None, ahead)
         arrived = yield Round({}, {parent: room})
         (mine,) = task.opened(arrived[parent], [span])
     while gap > 1:

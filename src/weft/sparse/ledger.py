@@ -32,15 +32,17 @@ class Ledger:
     def __init__(self, flat: Values, variant: Residuals = "global") -> None:
         self.flat, self.variant = flat, variant
         self.added: list[Pairs] = []
-        """where something was added, with what was there before"""
+        """where something was added, with what is there since then"""
+        self._before: list[Pairs] = []
         self._sent: list[Pairs] = []
         self._left: list[tuple[Pairs, float]] = []
 
     def add(self, pairs: Pairs) -> None:
         """Add what has arrived to the vector."""
-        before = np.empty(len(pairs), np.float32)
-        _add(self.flat, pairs.index, pairs.value, before)
-        self.added.append(Pairs(pairs.index, before))
+        before, now = np.empty(len(pairs), np.float32), np.empty(len(pairs), np.float32)
+        _add(self.flat, pairs.index, pairs.value, before, now)
+        self.added.append(Pairs(pairs.index, now))
+        self._before.append(Pairs(pairs.index, before))
 
     def send(self, pairs: Pairs) -> None:
         """These elements of the vector, as rounded, are handed on, or are a part of the result if they get that far."""
@@ -53,7 +55,7 @@ class Ledger:
 
     def settle(self, result: Indexes, span: Span | None = None) -> None:
         """Turn the vector, or a span of it, into the new residual, given where the result has something there."""
-        added, sent = _within(self.added, span), _within(self._sent, span)
+        added, sent = _within(self._before, span), _within(self._sent, span)
         if self.variant == "global":
             for before in reversed(added):
                 _restore(self.flat, before.index, before.value, result)
@@ -86,10 +88,11 @@ def _within(parts: Sequence[Pairs], span: Span | None) -> list[Pairs]:
 
 
 @compiled_in_place
-def _add(flat: Values, index: Indexes, value: Values, before: Values) -> None:
+def _add(flat: Values, index: Indexes, value: Values, before: Values, now: Values) -> None:
     for i in range(len(index)):
         before[i] = flat[index[i]]
-        flat[index[i]] += value[i]
+        now[i] = before[i] + value[i]
+        flat[index[i]] = now[i]
 
 
 @compiled_in_place

@@ -71,12 +71,19 @@ def converse(parts: Sequence[Part[Result]]) -> Conversation[Result]:
     """Drive the parts of all workers, in the order of their ranks, to their ends."""
     workers = [_Worker(rank, part) for rank, part in enumerate(parts)]
     channels: dict[tuple[int, int], deque[tuple[int, int, Bytes]]] = defaultdict(deque)
+    announced: dict[tuple[int, int], deque[int]] = defaultdict(deque)
     deliveries: list[Delivery] = []
 
     def post(worker: _Worker[Result], following: Round | None) -> None:
         for peer, message in (following.sends if following else {}).items():
             assert peer != worker.rank, "a worker sends to itself"
             channels[worker.rank, peer].append((worker.round, message.elements, message.data))
+
+        for peer, most in (following.receives if following else {}).items():
+            if ahead := announced[worker.rank, peer]:
+                assert ahead.popleft() == most, f"{most} bytes from worker {peer} are not what was announced"
+        for peer, most in following.ahead if following else ():
+            announced[worker.rank, peer].append(most)
 
     def taken(worker: _Worker[Result], expected: Round) -> dict[int, Bytes]:
         arrived = {}
@@ -97,6 +104,7 @@ def converse(parts: Sequence[Part[Result]]) -> Conversation[Result]:
             assert worker.waits_for is not None
             post(worker, worker.go_on(taken(worker, worker.waits_for)))
     assert not any(channels.values()), "messages were sent that nobody expected"
+    assert not any(announced.values()), "messages were announced that nobody expected"
     return Conversation(tuple(w.result[0] for w in workers), tuple(deliveries), tuple(w.round for w in workers))
 
 

@@ -26,8 +26,12 @@ class Pairs:
 
     def within(self, start: int, stop: int) -> Pairs:
         """Those with indexes from ``start`` on and before ``stop``."""
-        first, last = np.searchsorted(self.index, (start, stop))
+        # As numbers of the same kind, or all indexes would be converted.
+        first, last = np.searchsorted(self.index, np.array((start, stop), np.int32))
         return Pairs(self.index[first:last], self.value[first:last])
+
+    def copy(self) -> Pairs:
+        return Pairs(self.index.copy(), self.value.copy())
 
     def divided(self, divisor: int) -> Pairs:
         if divisor == 1:
@@ -37,8 +41,19 @@ class Pairs:
     def dense(self, length: int) -> Values:
         """The vector, zero elsewhere."""
         flat = np.zeros(length, np.float32)
-        flat[self.index] = self.value
+        scatter(flat, self)
         return flat
+
+
+def scatter(flat: Values, pairs: Pairs) -> None:
+    """Write the values to where they belong."""
+    _scatter(flat, pairs.index, pairs.value)
+
+
+@compiled_in_place
+def _scatter(flat: Values, index: Indexes, value: Values) -> None:
+    for i in range(len(index)):
+        flat[index[i]] = value[i]
 
 
 NOTHING = Pairs(np.empty(0, np.int32), np.empty(0, np.float32))

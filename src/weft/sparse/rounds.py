@@ -9,7 +9,7 @@ Grounds drive such generators: ``memory`` all of them in one process, ``simulate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,6 +19,8 @@ from weft.sparse.wire import Message
 Result = TypeVar("Result")
 Arrived = Mapping[int, Bytes]
 """by the rank that sent it"""
+Receives = Sequence[tuple[int, int]]
+"""a rank, and how many bytes a message from it has at most"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,11 +28,14 @@ class Round:
     """Messages by the rank that they are for, and, by rank, how many bytes a message from it has at most.
 
     ``meanwhile`` is work that may be done while they are on their way. A ground that leaves it to the part has it done later.
+    ``ahead`` is what later rounds will expect, from whom and how many bytes at most, one after the other: a ground may make room
+    for it before.
     """
 
     sends: Mapping[int, Message] = field(default_factory=dict)
     receives: Mapping[int, int] = field(default_factory=dict)
     meanwhile: Callable[[], None] | None = None
+    ahead: Receives = ()
 
 
 Part = Generator[Round, Arrived, Result]

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from weft.compiled import compiled_in_place
-from weft.sparse.marking import EIGHT, put_down
+from weft.sparse.kth import kth_strongest
+from weft.sparse.marking import EIGHT, Marks, put_down, scratch
 from weft.sparse.pairs import NOTHING, Indexes, Pairs, Values
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ LEAST_SAMPLED, MOST_SAMPLED = 4096, 65536
 """... which has at least and at most so many."""
 CAUTION = 3.0
 """By how many standard deviations more than k elements are expected above the first threshold."""
-_STRETCH = 1024
 
 
 def strongest(
@@ -53,7 +52,7 @@ def strongest(
             return kept
     part = flat[start:stop]
     magnitude = np.abs(part)
-    least = np.float32(0) if k >= length else np.partition(magnitude, length - k)[length - k]
+    least = 0.0 if k >= length else kth_strongest(part, k)
     index = np.flatnonzero(magnitude >= least if least > 0 else magnitude > 0)
     return strongest_pairs(Pairs((index + start).astype(np.int32), part[index]), k)[0]
 
@@ -65,11 +64,12 @@ def strongest_pairs(pairs: Pairs, k: int) -> tuple[Pairs, Pairs]:
         return pairs, NOTHING
     if k <= 0:
         return NOTHING, pairs
-    least = np.partition(np.abs(pairs.value), count - k)[count - k]
-    kept = Pairs(np.empty(k, np.int32), np.empty(k, np.float32))
-    rest = Pairs(np.empty(count - k, np.int32), np.empty(count - k, np.float32))
-    _divide(pairs.index, pairs.value, least, kept.index, kept.value, rest.index, rest.value)
-    return kept, rest
+    least = kth_strongest(pairs.value, k)
+    # One more than needed: an element is written to both, and only one of them goes on.
+    kept = Pairs(np.empty(k + 1, np.int32), np.empty(k + 1, np.float32))
+    rest = Pairs(np.empty(count - k + 1, np.int32), np.empty(count - k + 1, np.float32))
+    _divide(pairs.index, pairs.value, k, np.float32(least), kept.index, kept.value, rest.index, rest.value)
+    return Pairs(kept.index[:k], kept.value[:k]), Pairs(rest.index[:-1], rest.value[:-1])
 
 
 def elements_above(flat: Values, start: int, stop: int, threshold: float, most: int) -> Pairs | None:
@@ -77,7 +77,7 @@ def elements_above(flat: Values, start: int, stop: int, threshold: float, most: 
     if not threshold > 0:
         return None
     index, value = np.empty(most + EIGHT, np.int32), np.empty(most + EIGHT, np.float32)
-    count = _collect(flat, start, stop, np.float32(threshold), index, value, np.empty(_STRETCH, np.uint8))
+    count = _collect(flat, start, stop, np.float32(threshold), index, value, *scratch())
     return Pairs(index[:count], value[:count]) if count <= most else None
 
 
@@ -85,11 +85,11 @@ def _above_sampled(flat: Values, start: int, stop: int, k: int) -> Pairs | None:
     """All elements above a threshold that a sample suggests, at least k; None if two samples' suggestions fail."""
     length = stop - start
     size = min(max(length // SAMPLED_PART, LEAST_SAMPLED), MOST_SAMPLED)
-    sample = np.abs(flat[start : stop : length // size])
+    sample = np.ascontiguousarray(flat[start : stop : length // size])
     expected = k * len(sample) / length
     for caution in (CAUTION, 4 * CAUTION):
         rank = min(int(expected + caution * np.sqrt(expected) + caution), len(sample) - 1)
-        threshold = np.partition(sample, len(sample) - 1 - rank)[len(sample) - 1 - rank]
+        threshold = kth_strongest(sample, rank + 1)
         if not threshold > 0:
             return None
         found = elements_above(flat, start, stop, threshold, int(2 * (rank + 1) / len(sample) * length) + 1024)
@@ -100,7 +100,7 @@ def _above_sampled(flat: Values, start: int, stop: int, k: int) -> Pairs | None:
 
 @compiled_in_place
 def _collect(
-    flat: Values, start: int, stop: int, threshold: np.float32, index: Indexes, value: Values, marks: NDArray[np.uint8]
+    flat: Values, start: int, stop: int, threshold: np.float32, index: Indexes, value: Values, marks: Marks, full: Marks
 ) -> int:
     """Put down all elements of at least this magnitude; more than there is room for are counted no further.
 
@@ -113,7 +113,7 @@ def _collect(
         part = whole[at : at + len(marks)]
         for i in range(len(part)):
             marks[i] = abs(part[i]) >= threshold
-        found = put_down(part, marks, start + at, index, value, found)
+        found = put_down(part, marks, full, start + at, index, value, found)
         if found > len(index) - EIGHT:
             return found
     return found
@@ -123,26 +123,24 @@ def _collect(
 def _divide(
     index: Indexes,
     value: Values,
+    k: int,
     least: np.float32,
     kept: Indexes,
     kept_value: Values,
     rest: Indexes,
     rest_value: Values,
 ) -> None:
-    """The k-th strongest has magnitude ``least``: keep all above, and of those that equal it the first ones."""
-    above = 0
+    """The k-th strongest has magnitude ``least``: keep all above, and of those that equal it the first ones. Without branches."""
+    equal = k
     for i in range(len(value)):
-        if abs(value[i]) > least:
-            above += 1
-    equal = len(kept) - above
+        equal -= abs(value[i]) > least
     a = b = 0
     for i in range(len(value)):
         strength = abs(value[i])
-        if strength > least or (strength == least and equal > 0):
-            if strength == least:
-                equal -= 1
-            kept[a], kept_value[a] = index[i], value[i]
-            a += 1
-        else:
-            rest[b], rest_value[b] = index[i], value[i]
-            b += 1
+        ties = strength == least
+        keep = (strength > least) | (ties & (equal > 0))
+        equal -= ties & keep
+        kept[a], kept_value[a] = index[i], value[i]
+        rest[b], rest_value[b] = index[i], value[i]
+        a += keep
+        b += not keep

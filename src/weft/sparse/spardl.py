@@ -9,12 +9,12 @@ from typing import Literal, get_args
 
 from weft.errors import InputError
 from weft.sparse.blocks import Blocks
-from weft.sparse.gathering import bruck
+from weft.sparse.gathering import bruck, bruck_receives
 from weft.sparse.pairs import Pairs, joined
 from weft.sparse.reduce_scatter import spar_reduce_scatter
 from weft.sparse.rounds import Part
 from weft.sparse.task import Task
-from weft.sparse.team_exchange import bruck_exchange, recursive_exchange
+from weft.sparse.team_exchange import Between
 from weft.sparse.wire import Message
 
 Exchange = Literal["auto", "recursive", "bruck"]
@@ -44,19 +44,20 @@ def spardl(task: Task, teams: int = 1, exchange: Exchange = "auto") -> Part[Pair
     members = range(team * size, (team + 1) * size)
     blocks = Blocks(task.length, size)
     span, nominal = blocks.span(place), blocks.nominal
-    mine = yield from spar_reduce_scatter(task, members, place, blocks)
-    if teams > 1:
-        fellows = range(place, task.workers, size)
-        between = recursive_exchange if exchanges_recursively(teams, exchange) else bruck_exchange
-        mine = yield from between(task, fellows, team, mine, span, nominal)
     spans = blocks.spans(0, size)
     most = [task.most_bytes([each], task.quota.kept(each, nominal)) for each in spans]
+    fellows = range(place, task.workers, size)
+    between = Between(task, fellows, team, span, nominal, exchanges_recursively(teams, exchange))
+    later = [*between.receives(), *bruck_receives(members, place, most)]
+    mine = yield from spar_reduce_scatter(task, members, place, blocks, later)
+    if teams > 1:
+        mine = yield from between.exchanged(mine, announced=size > 1)
     found: dict[int, Pairs] = {}
 
     def open_and_settle(other: int, item: Message) -> None:
         (found[other],) = task.opened(item.data, [spans[other]])
         task.ledger.settle(found[other].index, spans[other])
 
-    yield from bruck(members, place, task.message([mine], [span]), most, open_and_settle)
+    yield from bruck(members, place, task.message([mine], [span]), most, open_and_settle, announced=True)
     task.is_settled = True
     return joined([found[other] for other in range(size)])

@@ -8,10 +8,11 @@ many as wanted: h follows from call to call what came out of the call before (Al
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from weft.sparse.gathering import bruck
+from weft.sparse.gathering import bruck, bruck_receives
 from weft.sparse.pairs import Pairs, added, added_up
-from weft.sparse.rounds import Part, Round
+from weft.sparse.rounds import Part, Receives, Round
 from weft.sparse.task import Task
 from weft.sparse.wire import Span
 
@@ -19,28 +20,50 @@ FIRST_STEP = 0.01
 """Of the room that h has."""
 
 
-def recursive_exchange(
-    task: Task, fellows: Sequence[int], team: int, mine: Pairs, span: Span, nominal: int
-) -> Part[Pairs]:
-    """R-SAG. ``fellows`` are the workers at this place by team, as many as a power of two."""
-    room = task.most_bytes([span], task.quota.kept(span, nominal))
-    gap = 1
-    while gap < len(fellows):
-        partner = fellows[team ^ gap]
-        arrived = yield Round({partner: task.message([mine], [span])}, {partner: room})
+@dataclass(frozen=True, slots=True)
+class Between:
+    """One worker's part between the teams: ``fellows`` are the workers at its place by team, and its block is ``span``."""
+
+    task: Task
+    fellows: Sequence[int]
+    team: int
+    span: Span
+    nominal: int
+    recursive: bool
+
+    def receives(self) -> Receives:
+        """What the rounds will expect."""
+        room = self.task.most_bytes([self.span], self.task.quota.kept(self.span, self.nominal))
+        if not self.recursive:
+            return bruck_receives(self.fellows, self.team, [room] * len(self.fellows))
+        return [(self.fellows[self.team ^ 1 << t], room) for t in range(len(self.fellows).bit_length() - 1)]
+
+    def exchanged(self, mine: Pairs, announced: bool) -> Part[Pairs]:
+        """What all teams have in the block, or its strongest. ``announced``: an earlier round has said what these expect."""
+        return _recursive(self, mine, announced) if self.recursive else _bruck(self, mine, announced)
+
+
+def _recursive(between: Between, mine: Pairs, announced: bool) -> Part[Pairs]:
+    """R-SAG, for as many teams as a power of two."""
+    task, span, holders = between.task, between.span, 1
+    receives = between.receives()
+    ahead = () if announced else receives[1:]
+    for partner, room in receives:
+        arrived = yield Round({partner: task.message([mine], [span])}, {partner: room}, None, ahead)
         (theirs,) = task.opened(arrived[partner], [span])
-        gap *= 2
-        mine = task.reduced(added(mine, theirs), span, nominal, holders=gap)
+        holders, ahead = 2 * holders, ()
+        mine = task.reduced(added(mine, theirs), span, between.nominal, holders=holders)
     return mine
 
 
-def bruck_exchange(task: Task, fellows: Sequence[int], team: int, mine: Pairs, span: Span, nominal: int) -> Part[Pairs]:
+def _bruck(between: Between, mine: Pairs, announced: bool) -> Part[Pairs]:
     """B-SAG."""
+    task, span, nominal, fellows = between.task, between.span, between.nominal, between.fellows
     teams, wanted = len(fellows), task.quota.kept(span, nominal)
     width = Width.recalled(task.memory, wanted, teams)
     mine = task.reduced(mine, span, nominal, holders=1, part=width.part)
     most = task.most_bytes([span], wanted)
-    items = yield from bruck(fellows, team, task.message([mine], [span]), [most] * teams)
+    items = yield from bruck(fellows, between.team, task.message([mine], [span]), [most] * teams, announced=announced)
     total = added_up([task.opened(item.data, [span])[0] for item in items])
     width.follow(len(total))
     width.remember(task.memory)

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.compiled import compiled_in_place
-from weft.sparse.accumulation import accumulate, accumulate_and_collect
+from weft.sparse.accumulation import accumulate, accumulate_and_collect, room_for
+from weft.sparse.marking import EIGHT
 from weft.sparse.pairs import Indexes, Pairs, Values
 from weft.sparse.selection import elements_above
 from weft.sparse.wire import Span
@@ -42,11 +43,14 @@ Expected = dict[Span, Aim]
 class Watch:
     """Of one call. ``following`` is what the next one should expect."""
 
-    def __init__(self, expected: Mapping[Span, Aim] | None = None) -> None:
+    def __init__(self, expected: Mapping[Span, Aim] | None = None, rooms: Mapping[Span, Pairs] | None = None) -> None:
         self._expected = dict(expected or {})
+        self._rooms = dict(rooms or {})
         self._summed = False
         self._aside: dict[Span, Pairs] = {}
         self.following: Expected = {}
+        self.rooms: dict[Span, Pairs] = {}
+        """memory for what is put aside, to be used in the next call again: new memory is slow"""
 
     def sum_up(self, gradient: Values, residual: Values, out: Values, within: Span | None = None) -> int:
         """Write the sum to ``out``, there or everywhere; the place of the first that is infinite or NaN, or -1."""
@@ -59,7 +63,8 @@ class Watch:
             if wrong >= 0:
                 return at + wrong
             part = slice(start, stop)
-            wrong, found = accumulate_and_collect(gradient[part], residual[part], out[part], start, threshold, most)
+            room = self._room((start, stop), most)
+            wrong, found = accumulate_and_collect(gradient[part], residual[part], out[part], start, threshold, room)
             if wrong >= 0:
                 return start + wrong
             if found is not None:
@@ -68,6 +73,13 @@ class Watch:
         wrong = accumulate(gradient[at:end], residual[at:end], out[at:end])
         return -1 if wrong < 0 else at + wrong
 
+    def _room(self, span: Span, most: int) -> Pairs:
+        room = self._rooms.get(span)
+        if room is None or len(room) != most + EIGHT:
+            room = room_for(most)
+        self.rooms[span] = room
+        return room
+
     def forget(self) -> None:
         """The vector is another one now."""
         self._aside, self._expected = {}, {}
@@ -75,7 +87,7 @@ class Watch:
     def above(self, flat: Values, span: Span, changed: Sequence[Pairs] = ()) -> Pairs | None:
         """All elements above the stretch's threshold; None if it has none, or too many are.
 
-        ``changed`` are those places to which something was added since.
+        ``changed`` are those places to which something was added since, with what is there now, the latest last.
         """
         if span not in self._expected:
             return None
@@ -85,7 +97,7 @@ class Watch:
             return None if self._summed else elements_above(flat, *span, threshold, most)
         for pairs in (one.within(*span) for one in changed):
             if len(pairs):
-                aside = _with_changed(aside, pairs, flat, threshold)
+                aside = _with_changed(aside, pairs, threshold)
         return aside
 
     def expects(self, span: Span, threshold: float, most: int) -> bool:
@@ -105,16 +117,16 @@ class Watch:
         self.following[span] = Aim(NEARLY * foreseen, MOST_FOUND * len(pairs), weakest)
 
 
-def _with_changed(aside: Pairs, changed: Pairs, flat: Values, threshold: float) -> Pairs:
+def _with_changed(aside: Pairs, changed: Pairs, threshold: float) -> Pairs:
     """Both together, as strong as they are now, but for those that have changed and are below the threshold."""
     index, value = np.empty(len(aside) + len(changed), np.int32), np.empty(len(aside) + len(changed), np.float32)
-    count = _merge_changed(aside.index, aside.value, changed.index, flat, np.float32(threshold), index, value)
+    count = _merge_changed(aside.index, aside.value, changed.index, changed.value, np.float32(threshold), index, value)
     return Pairs(index[:count], value[:count])
 
 
 @compiled_in_place
 def _merge_changed(
-    ai: Indexes, av: Values, changed: Indexes, flat: Values, threshold: np.float32, index: Indexes, value: Values
+    ai: Indexes, av: Values, changed: Indexes, new: Values, threshold: np.float32, index: Indexes, value: Values
 ) -> int:
     i = out = 0
     for j in range(len(changed)):
@@ -125,7 +137,7 @@ def _merge_changed(
             i += 1
         if i < len(ai) and ai[i] == at:
             i += 1
-        now = flat[at]
+        now = new[j]
         index[out], value[out] = at, now
         out += abs(now) >= threshold
     while i < len(ai):

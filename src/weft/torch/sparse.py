@@ -28,7 +28,7 @@ from weft.sparse.compilation import compile_method
 from weft.sparse.compression import Compression
 from weft.sparse.feedback import ErrorFeedback, Layout, ReduceOp
 from weft.sparse.memory import converse
-from weft.sparse.pairs import Pairs, Values
+from weft.sparse.pairs import Pairs, Values, scatter
 from weft.sparse.rounds import Part
 from weft.sparse.teams import AlphaBeta, TeamChoice
 from weft.torch.alpha_beta import measured_alpha_beta
@@ -231,7 +231,7 @@ def sparse_hook(state: SparseState, bucket: GradBucket) -> torch.futures.Future[
 def _put(gradient: Values, result: Pairs) -> None:
     """Write the result over the gradient. The system's own way to clear memory does not read it first, numpy's does."""
     ctypes.memset(gradient.ctypes.data, 0, gradient.nbytes)
-    gradient[result.index] = result.value
+    scatter(gradient, result)
 
 
 def _with_tensors(value: Any) -> Any:
