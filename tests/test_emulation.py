@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -36,6 +37,7 @@ from weft.network import bcube, both_ways, dgx1, full_mesh, spine_leaf, two_tier
 from weft.simulation import Background, Conditions, Pause, Slow
 
 MBIT = 1e6 / 8
+KERNEL = tuple(map(int, platform.release().split(".")[:2])) if sys.platform == "linux" else (0, 0)
 Captured = pytest.CaptureFixture[str]
 
 
@@ -140,6 +142,13 @@ def test_a_shape_is_a_rate_a_part_of_it_or_a_cut() -> None:
     assert shape.lines(delays=True) == [f"qdisc replace dev to1 root handle 1: {bucket(shape, 400_000_000)}"]
     assert bucket(shape, 100_000_000) in shape.lines(0.25, delays=False)[0]
     assert shape.lines(0.0, delays=False) == ["qdisc replace dev to1 root handle 3: blackhole"]
+
+
+def test_packets_are_a_millisecond_of_the_rate_within_limits() -> None:
+    sizes = [Shape(0, "to1", rate, 0.0, 1_000_000).packet for rate in (1e3, 50e6, 125e6, 12.5e9)]
+    assert sizes == [1514, 50_000, 125_000, 524_280]
+    lines = plan_of(star(2, 1000 * MBIT), 0.01).namespaces[0].lines
+    assert any("gso_max_size 65536" in line for line in lines), "all that every kernel and ip know"
 
 
 def bucket(shape: Shape, bits: int) -> str:
@@ -399,6 +408,28 @@ def test_a_worker_that_will_not_end_is_killed(capfd: Captured) -> None:
 @real
 def test_a_link_has_its_rate(capfd: Captured) -> None:
     assert 0.8 * 10e6 < rate_of(capfd, star(2, 80 * MBIT), 8e6) < 10e6
+
+
+@real
+@pytest.mark.skipif(KERNEL < (6, 3), reason="kernels before 6.3 have no packets of IPv4 beyond 64 KB")
+def test_packets_of_a_fast_link_are_a_millisecond_long(capfd: Captured) -> None:
+    program = """
+    def packets():
+        names, numbers = [line.split() for line in open("/proc/net/snmp") if line.startswith("Ip:")]
+        return int(dict(zip(names, numbers))["OutRequests"])
+    if rank == 0:
+        connection = taken(0)
+        before = packets()
+        connection.sendall(bytes(40_000_000))
+        connection.recv(1)
+        print(json.dumps(40_000_000 / (packets() - before)))
+    else:
+        connection = made(0)
+        received(connection, 40_000_000)
+        connection.sendall(b"!")
+    """
+    fast = star(2, 1000 * MBIT)
+    assert max(run_json(capfd, fast, program) for _ in range(2)) > 70_000
 
 
 @real

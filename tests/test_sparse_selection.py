@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from weft.errors import InputError
 from weft.sparse import selection
 from weft.sparse.accumulation import accumulate, accumulate_with_momentum
+from weft.sparse.kth import kth_strongest
 from weft.sparse.pairs import NOTHING, Pairs, Values, added, added_up, is_in, joined
 from weft.sparse.quota import Quota
 from weft.sparse.selection import strongest, strongest_pairs
@@ -46,6 +47,32 @@ def test_short_vectors_give_what_sorting_gives(flat: Values, k: int, data: st.Da
     kept, rest = strongest_pairs(found, k // 2)
     assert kept.index.tolist() == obvious(found.dense(len(flat)), 0, len(flat), k // 2)
     assert sorted(shown(kept) + shown(rest)) == shown(found)
+
+
+@given(
+    arrays(
+        np.float32,
+        st.integers(1, 300),
+        elements=st.one_of(
+            st.floats(-(2.0**126), 2.0**126, width=32),
+            st.sampled_from([0.0, -0.0, 1.0, -1.0, 1 + 2.0**-23, 2.0**-149, 2.0**127]),
+        ),
+    ),
+    st.data(),
+)
+def test_the_kth_strongest_is_what_sorting_gives(values: Values, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(values)))
+    assert kth_strongest(values, k) == np.sort(np.abs(values))[-k]
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-7, 1.0, 1e3], ids=str)
+def test_the_kth_strongest_of_many(spread: float) -> None:
+    draw = np.random.default_rng(5)
+    values = (1 + spread * np.abs(draw.standard_cauchy(50_000))).astype(np.float32) * draw.choice([-1, 1], 50_000)
+    values = values.astype(np.float32)
+    ordered = np.sort(np.abs(values))
+    for k in (1, 2, 33, 500, 25_000, 49_999, 50_000):
+        assert kth_strongest(values, k) == ordered[-k]
 
 
 LONG = 200_003
