@@ -17,6 +17,7 @@ from weft.sparse import selection
 from weft.sparse.accumulation import accumulate, accumulate_with_momentum
 from weft.sparse.kth import kth_strongest
 from weft.sparse.pairs import NOTHING, Pairs, Values, added, added_up, is_in, joined
+from weft.sparse.places import Places
 from weft.sparse.quota import Quota
 from weft.sparse.selection import strongest, strongest_pairs
 
@@ -168,3 +169,11 @@ def test_a_gradient_whose_indexes_need_more_than_four_bytes_is_refused() -> None
         Quota(2**31, 0.1)
     with pytest.raises(InputError, match="do not divide 10 elements"):
         Quota(10, 0.1, (0, 10))
+
+
+@given(st.integers(0, 500), st.sets(st.integers(0, 299)), st.sets(st.integers(0, 299)))
+def test_places_are_those_of_the_list(start: int, among: set[int], asked: set[int]) -> None:
+    there, index = (np.array(sorted(start + i for i in some), np.int32) for some in (among, asked))
+    places = Places(there, (start, start + 300))
+    assert set(index[places.within(index)].tolist()) == {start + i for i in asked & among}
+    assert set(index[places.without(index)].tolist()) == {start + i for i in asked - among}

@@ -16,6 +16,7 @@ import numpy as np
 from weft.compiled import compiled_in_place
 from weft.errors import InputError
 from weft.sparse.pairs import Indexes, Pairs, Values, is_in
+from weft.sparse.places import Places
 from weft.sparse.wire import Span
 
 Residuals = Literal["global", "partial", "local"]
@@ -40,7 +41,7 @@ class Ledger:
     def add(self, pairs: Pairs) -> None:
         """Add what has arrived to the vector."""
         before, now = np.empty(len(pairs), np.float32), np.empty(len(pairs), np.float32)
-        _add(self.flat, pairs.index, pairs.value, before, now)
+        _add_all(self.flat, pairs.index, pairs.value, before, now)
         self.added.append(Pairs(pairs.index, now))
         self._before.append(Pairs(pairs.index, before))
 
@@ -57,13 +58,14 @@ class Ledger:
         """Turn the vector, or a span of it, into the new residual, given where the result has something there."""
         added, sent = _within(self._before, span), _within(self._sent, span)
         if self.variant == "global":
+            there = Places(result, span or (0, len(self.flat)))
             for before in reversed(added):
-                _restore(self.flat, before.index, before.value, result)
+                _restore(self.flat, before.index, before.value, there.without(before.index))
             for pairs in sent:
-                _add_common(self.flat, pairs.index, pairs.value, np.float32(-1), result)
+                _add(self.flat, pairs.index, pairs.value, np.float32(-1), there.within(pairs.index))
             for left, share in self._left:
                 for pairs in _within([left], span):
-                    _add_common(self.flat, pairs.index, pairs.value, np.float32(share), result)
+                    _add(self.flat, pairs.index, pairs.value, np.float32(share), there.within(pairs.index))
             return
         for before in reversed(added):
             self.flat[before.index] = before.value
@@ -88,7 +90,7 @@ def _within(parts: Sequence[Pairs], span: Span | None) -> list[Pairs]:
 
 
 @compiled_in_place
-def _add(flat: Values, index: Indexes, value: Values, before: Values, now: Values) -> None:
+def _add_all(flat: Values, index: Indexes, value: Values, before: Values, now: Values) -> None:
     for i in range(len(index)):
         before[i] = flat[index[i]]
         now[i] = before[i] + value[i]
@@ -96,22 +98,14 @@ def _add(flat: Values, index: Indexes, value: Values, before: Values, now: Value
 
 
 @compiled_in_place
-def _restore(flat: Values, index: Indexes, before: Values, result: Indexes) -> None:
-    """Put back, to the bit, what was there before, but for the indexes of the result."""
-    j = np.searchsorted(result, index[0]) if len(index) else 0
-    for i in range(len(index)):
-        while j < len(result) and result[j] < index[i]:
-            j += 1
-        if j == len(result) or result[j] != index[i]:
-            flat[index[i]] = before[i]
+def _restore(flat: Values, index: Indexes, before: Values, chosen: Indexes) -> None:
+    """Put back, to the bit, what was there before: the chosen ones."""
+    for i in chosen:
+        flat[index[i]] = before[i]
 
 
 @compiled_in_place
-def _add_common(flat: Values, index: Indexes, value: Values, factor: np.float32, result: Indexes) -> None:
-    """Add so many times the values, where the result has something."""
-    j = np.searchsorted(result, index[0]) if len(index) else 0
-    for i in range(len(index)):
-        while j < len(result) and result[j] < index[i]:
-            j += 1
-        if j < len(result) and result[j] == index[i]:
-            flat[index[i]] += factor * value[i]
+def _add(flat: Values, index: Indexes, value: Values, factor: np.float32, chosen: Indexes) -> None:
+    """Add so many times the values: the chosen ones."""
+    for i in chosen:
+        flat[index[i]] += factor * value[i]
