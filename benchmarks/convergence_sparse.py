@@ -4,8 +4,9 @@
     python -m benchmarks.convergence_sparse --publish                     the table of all runs so far
 
 Methods: dense; spardl with global, partial and local residuals, with a warm-up, and with momentum correction besides; the three
-kinds of residuals at a density of 0.1% too ("thin"), and by plain SGD as the paper trains ("plain"), also in two teams; and what
-DDP's users can switch on, fp16 (rounded when sent, added up in float32) and PowerSGD of rank 2 and 4 with error feedback.
+kinds of residuals at a density of 0.1% too ("thin"), and by plain SGD as the paper trains ("plain"), also in two teams and
+thin; and what DDP's users can switch on, fp16 (rounded when sent, added up in float32) and PowerSGD of rank 2 and 4 with error
+feedback.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ METHODS: dict[str, tuple[str, Callable[[Sequence[torch.Size]], Reduce]]] = {
     "plain-teams-global": (PLAIN, lambda _: sparse(teams=2)),
     "plain-teams-partial": (PLAIN, lambda _: sparse(teams=2, residuals="partial")),
     "plain-teams-local": (PLAIN, lambda _: sparse(teams=2, residuals="local")),
+    "plain-thin-global": (PLAIN, lambda _: sparse(THIN)),
+    "plain-thin-partial": (PLAIN, lambda _: sparse(THIN, residuals="partial")),
     "fp16": (MOMENTUM, lambda _: half_mean),
     "powersgd-2": (MOMENTUM, lambda shapes: PowerSgd(shapes, 2)),
     "powersgd-4": (MOMENTUM, lambda shapes: PowerSgd(shapes, 4)),
