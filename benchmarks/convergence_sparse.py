@@ -91,6 +91,7 @@ METHODS: dict[str, tuple[str, Callable[[Sequence[torch.Size]], Reduce]]] = {
     "plain-teams-local": (PLAIN, lambda _: sparse(teams=2, residuals="local")),
     "plain-thin-global": (PLAIN, lambda _: sparse(THIN)),
     "plain-thin-partial": (PLAIN, lambda _: sparse(THIN, residuals="partial")),
+    "plain-thin-local": (PLAIN, lambda _: sparse(THIN, residuals="local")),
     "fp16": (MOMENTUM, lambda _: half_mean),
     "powersgd-2": (MOMENTUM, lambda shapes: PowerSgd(shapes, 2)),
     "powersgd-4": (MOMENTUM, lambda shapes: PowerSgd(shapes, 4)),
@@ -120,9 +121,15 @@ def table(epochs: int) -> None:
     done = [json.loads(path.read_text()) for path in sorted(RUNS.glob(f"*-{epochs}.json"))]
     means = {}
     for method in METHODS:
-        last = [one["accuracy"][-1] for one in done if one["method"] == method]
-        if last:
-            means[method] = {"mean": round(fmean(last), 2), "std": round(float(np.std(last)), 2), "seeds": len(last)}
+        mine = [one for one in done if one["method"] == method]
+        if mine:
+            last = [one["accuracy"][-1] for one in mine]
+            means[method] = {
+                "mean": round(fmean(last), 2),
+                "std": round(float(np.std(last)), 2),
+                "training_loss": round(fmean(one["loss"][-1] for one in mine), 4),
+                "seeds": len(last),
+            }
     apart = {}
     for name, found in means.items():
         base = means.get("plain-dense" if name.startswith("plain") else "dense")
