@@ -62,7 +62,9 @@ def _handling_seconds(group: dist.ProcessGroup | None) -> float:
 
 
 def _shifts(rank: int, ranks: int, nbytes: int) -> Part[None]:
+    """Announced as SparDL's rounds are, or they would take longer."""
     far = (ranks + 1) // 2
-    message = Message(np.zeros(nbytes, np.uint8), nbytes)
-    for _ in range(ROUNDS):
-        yield Round({(rank + far) % ranks: message}, {(rank - far) % ranks: nbytes})
+    message, source = Message(np.zeros(nbytes, np.uint8), nbytes), (rank - far) % ranks
+    for turn in range(ROUNDS):
+        ahead = [] if turn else (ROUNDS - 1) * [(source, nbytes)]
+        yield Round({(rank + far) % ranks: message}, {source: nbytes}, None, ahead)
