@@ -379,7 +379,10 @@ def a_stopped_worker_is_named_by_all() -> None:
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     real.steps(0, 10)
     real.model.pause()
+    store.set(f"{rank} has paused", "")
     if rank == last:
+        # What it serves to the others in a pause may still be on its way.
+        store.wait([f"{other} has paused" for other in range(last)], timedelta(seconds=30))
         store.set("pid", str(os.getpid()))
         os.kill(os.getpid(), signal.SIGSTOP)
     begun = time.monotonic()
