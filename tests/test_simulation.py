@@ -319,7 +319,7 @@ def test_costs_of_messages_and_unfairness_never_make_a_link_faster(
     assert uneven.seconds >= busiest * (1 - 1e-9)
     assert simulate(schedule, network, 1e6, unfairness=unfairness).seconds == uneven.seconds
     costly = simulate(schedule, network, 1e6, message_seconds=1e-3)
-    assert costly.seconds >= max(busiest, schedule.depth * 1e-3 * (1 - 1e-9))
+    assert costly.seconds >= max(busiest, schedule.depth * 1e-3) * (1 - 1e-9)
     assert costly.link_bytes == fluid.link_bytes
 
 
