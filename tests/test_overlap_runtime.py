@@ -23,6 +23,7 @@ from weft.overlap import (
     step,
 )
 from weft.torch.buckets import Bucket
+from weft.torch.profiling import workload_of_times
 from weft.torch.proposing import MEGABYTES, parse, proposals, shortlist, to_text
 from weft.torch.recording import Recording
 
@@ -79,7 +80,17 @@ def recording() -> Recording:
 
 
 def test_a_gradient_that_did_not_come_is_there_at_the_end_of_computing() -> None:
-    assert recording().ready == pytest.approx([0.4, 0.2, 0.45])
+    assert recording().reached == pytest.approx([0.2, 0.5, 0.9, 0.7, 0.95])
+
+
+def test_a_workload_is_as_long_as_the_last_rank_and_not_as_the_slowest_passes_together() -> None:
+    early_then_late, late_then_early = [0.1, 0.3, 1.0, 0.6], [0.2, 0.6, 0.9, 0.7]
+    last = [max(both) for both in zip(early_then_late, late_then_early, strict=True)]
+    found = workload_of_times(["a", "b"], [torch.zeros(3), torch.zeros(5)], last)
+    assert found.order == (1, 0)
+    assert found.ready == pytest.approx([0.1, 0.4])
+    assert (found.update_seconds, found.forward_seconds) == pytest.approx((0.2, 0.4))
+    assert found.compute_seconds == pytest.approx(1.0)
 
 
 def test_a_recorded_step_has_the_form_of_a_simulated_one() -> None:

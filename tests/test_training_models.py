@@ -8,7 +8,7 @@ import torch
 from weft.errors import InputError
 from weft.training.evaluation import loss_of
 from weft.training.models import BUILDERS
-from weft.training.options import MODELS, Cnn, Lstm, Mlp, Transformer
+from weft.training.options import MODELS, Cnn, Lstm, Mlp, Resnet20, Transformer
 
 IMAGES = [(1, 8, 8), (1, 28, 28), (3, 32, 32)]
 CASES = [
@@ -51,6 +51,7 @@ def test_every_parameter_has_a_gradient_and_a_step_lowers_the_loss(name: str, sh
 def test_parameter_counts_are_those_of_the_papers() -> None:
     assert parameters(BUILDERS["vgg-16"]((3, 32, 32), 10, MODELS["vgg-16"]())) == 14_724_042
     assert parameters(BUILDERS["resnet-20"]((3, 32, 32), 10, MODELS["resnet-20"]())) == 269_722
+    assert parameters(BUILDERS["resnet-20"]((3, 32, 32), 10, Resnet20(blocks=9))) == 853_018
 
 
 def test_parameter_counts_follow_from_the_options() -> None:

@@ -19,22 +19,26 @@ def profiled(
     recordings: Sequence[Recording],
     group: dist.ProcessGroup | None = None,
 ) -> Workload:
-    """Medians over the steps, of which the slowest rank's count: an average waits for the last. Called by all ranks together.
+    """Medians over the steps, of which the slowest rank's count: an average waits for the last. Called by all ranks together."""
+    own = [median(column) for column in zip(*(r.reached for r in recordings), strict=True)]
+    return workload_of_times(names, parameters, slowest(own, group))
 
-    The forward pass is timed as a whole; its parts are taken to be in proportion to those of the backward pass.
+
+def workload_of_times(names: Sequence[str], parameters: Sequence[torch.Tensor], reached: Sequence[float]) -> Workload:
+    """From the times at which the last rank was so far (``Recording.reached``).
+
+    They all count from the begin of a step, which ranks have in common: a rank that is late in one pass may be early in the
+    next, so that passes which are each as long as the slowest rank's would be too long together. The forward pass is timed
+    as a whole; its parts are taken to be in proportion to those of the backward pass.
     """
-    own = [
-        median(r.forward_seconds for r in recordings),
-        median(r.between_seconds for r in recordings),
-        *(median(column) for column in zip(*(r.ready for r in recordings), strict=True)),
-    ]
-    forward, update, *ready = slowest(own, group)
+    update, forwarded, *there = (max(0.0, at) for at in reached)
+    ready = [max(0.0, at - forwarded) for at in there]
     order = sorted(range(len(names)), key=lambda place: (ready[place], -place))
     backward = [0.0] * len(names)
     before = 0.0
     for place in order:
         backward[place], before = ready[place] - before, ready[place]
-    share = forward / before if before > 0 else 0.0
+    share = max(0.0, forwarded - update) / before if before > 0 else 0.0
     tensors = tuple(
         GradientTensor(name, p.numel(), seconds, seconds * share, p.element_size())
         for name, p, seconds in zip(names, parameters, backward, strict=True)

@@ -44,9 +44,15 @@ class Recording:
         return self.forward_ended - self.forward_begun
 
     @property
-    def ready(self) -> list[float]:
-        """When each gradient was there, from the end of the forward pass on; the end of computing for those that never came."""
-        return [max(0.0, (at or self.computed) - self.forward_ended) for at in self.gradients]
+    def reached(self) -> list[float]:
+        """How long after its begin a step was ready for the forward pass, done with it, and had each gradient.
+
+        Those that never came count as there at the end of computing.
+        """
+        return [
+            at - self.begun
+            for at in (self.forward_begun, self.forward_ended, *(g or self.computed for g in self.gradients))
+        ]
 
     def trace(self, names: Sequence[str], buckets: Sequence[Bucket]) -> Trace:
         """The step from its forward pass on, in the form of a simulated step; what came between passes is at its end."""

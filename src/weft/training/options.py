@@ -49,9 +49,11 @@ class Vgg16:
 
 @dataclass(frozen=True, slots=True)
 class Resnet20:
-    """ResNet-20 for images of 8 x 8 and more."""
+    """ResNet-20 for images of 8 x 8 and more, and its deeper kin."""
 
     width: int = at_least(1, 16)
+    blocks: int = at_least(1, 3)
+    """in each of three stages: n make 6 n + 2 layers, so 9 are ResNet-56"""
 
 
 @dataclass(frozen=True, slots=True)

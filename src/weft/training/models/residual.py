@@ -1,4 +1,4 @@
-"""ResNet-20 for CIFAR (He et al. 2015, section 4.2): 269,722 parameters with 10 classes and 3 channels.
+"""ResNet-20 for CIFAR (He et al. 2015, section 4.2): 269,722 parameters with 10 classes and 3 channels; deeper ones, too.
 
 Shortcuts have no parameters: where the size halves and the width doubles, every second pixel is taken and zeros fill the new
 channels (option A of the paper).
@@ -12,9 +12,6 @@ from torch.nn import functional
 
 from weft.training.models.shapes import image
 from weft.training.options import Resnet20
-
-BLOCKS = 3
-"""per stage: 2 * 3 stages * 3 blocks, and the first and the last layer, make 20"""
 
 
 class Residual(nn.Module):
@@ -38,13 +35,13 @@ class Residual(nn.Module):
 
 
 def resnet20(inputs: tuple[int, ...], classes: int, options: Resnet20) -> nn.Module:
-    """Three stages of three blocks, and an average."""
+    """Three stages of as many blocks each, two layers a block, and an average."""
     channels, _, _ = image("resnet-20", inputs, 8)
     width = options.width
     layers: list[nn.Module] = [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     before = width
     for stage in range(3):
-        for block in range(BLOCKS):
+        for block in range(options.blocks):
             after = width << stage
             layers.append(Residual(before, after, 2 if stage and not block else 1))
             before = after
