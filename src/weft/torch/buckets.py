@@ -27,6 +27,8 @@ class Bucket:
         first = self.parameters[0]
         if any((p.dtype, p.device) != (first.dtype, first.device) for p in self.parameters):
             raise InputError(f"a bucket of parameters {rule.parameters} has more than one type or device: divide it")
+        self.share = 1.0
+        """what gradients are multiplied by on their way in, where averaging leaves that to the bucket"""
         elements = sum(p.numel() for p in self.parameters)
         self.flat = torch.zeros(elements + with_flags * len(self.parameters), dtype=first.dtype, device=first.device)
         self.gradients, self.flags = self.flat[:elements], self.flat[elements:]
@@ -42,10 +44,12 @@ class Bucket:
         return [(name, parameter.numel()) for name, parameter in zip(self.names, self.parameters, strict=True)]
 
     def take_in(self, k: int) -> None:
-        """Have the gradient of the k-th parameter in the bucket's memory; zeros if there is none."""
+        """Have the gradient of the k-th parameter in the bucket's memory, times the share; zeros if there is none."""
         gradient, view = self.parameters[k].grad, self.views[k]
         if gradient is None:
             view.zero_()
+        elif self.share != 1:
+            torch.mul(gradient, self.share, out=view)
         elif gradient is not view:
             view.copy_(gradient)
 
@@ -56,7 +60,7 @@ class Bucket:
     def raise_flags(self, used: Sequence[int]) -> None:
         """Say in the memory which of the parameters were used here."""
         if len(self.flags):
-            self.flags.copy_(torch.tensor(used, dtype=self.flat.dtype))
+            self.flags.copy_(self.share * torch.tensor(used, dtype=self.flat.dtype))
 
 
 def _part(flat: torch.Tensor, start: int, parameter: torch.Tensor) -> torch.Tensor:

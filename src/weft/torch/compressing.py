@@ -145,6 +145,11 @@ class SparseAveraging(Averaging):
         cost = None if like is None else like.cost
         return SparseState(self.compression, group=self._group, network=self._network, timeout=self.timeout, cost=cost)
 
+    def share_on_arrival(self, bucket: Bucket) -> float:
+        """What is left of gradients from earlier steps is added first."""
+        del bucket
+        return 1.0
+
     def launch_bucket(self, bucket: Bucket) -> Flight:
         """Start. Flags of unused parameters are not gradients: all of them are sent, by the backend."""
         running = self._launched(self.state, bucket.gradients, bucket.layout)

@@ -77,9 +77,16 @@ class Averaging:
             return self.launch_on_backend(tensor)
         return self._executed(way, tensor)
 
+    def share_on_arrival(self, bucket: Bucket) -> float:
+        """What gradients must be multiplied by on their way into a bucket before it is launched: 1 unless that is of use here.
+
+        They are copied then anyhow; before the backend's own all-reduce it would be one more pass over memory.
+        """
+        return self._share if self.ranks > 1 and isinstance(self.way(bucket.flat), str) else 1.0
+
     def launch_bucket(self, bucket: Bucket) -> Flight:
         """Start to average a bucket."""
-        return self.launch(bucket.flat)
+        return self.launch(bucket.flat) if bucket.share == 1 else self._summed(bucket.flat)
 
     def launch_half(self, bucket: Bucket, second: bool) -> Flight:
         """One half of an average, the second after the first has ended; where there are no halves, the first is all of it."""
@@ -120,8 +127,10 @@ class Averaging:
 
     def launch_on_backend(self, tensor: torch.Tensor) -> Flight:
         """The backend's own all-reduce, whatever was chosen."""
+        return self._summed(tensor.mul_(self._share))
+
+    def _summed(self, tensor: torch.Tensor) -> Flight:
         begun, us = monotonic(), communicator(self._group, tensor.device)
-        tensor.mul_(self._share) if self.weights else tensor.div_(self.ranks)
         dtype = str(tensor.dtype).removeprefix("torch.")
         subject = f"average of {tensor.numel()} {dtype} by the backend's own all-reduce"
         start = partial(dist.all_reduce, tensor, group=self._group, async_op=True)

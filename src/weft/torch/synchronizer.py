@@ -100,6 +100,8 @@ class Synchronizer:
 
     def _new_pass(self) -> Backward:
         ways = self.averaging
+        for bucket in self.buckets:
+            bucket.share = ways.share_on_arrival(bucket)
         if not self.late:
             return Backward(self.buckets, ways.launch_bucket, self._used_in, self.held)
         if not any(map(ways.has_halves, self.buckets)):

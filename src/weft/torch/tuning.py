@@ -43,7 +43,9 @@ CLOSE = 1.25
 ROUNDS, STEPS = 3, 3
 """in which proposals take turns, and the steps of a turn, of which the first does not count"""
 BEHIND = 1.15
-"""Whoever takes so many times as long as the fastest has no more turns."""
+"""Whoever takes so many times as long as the fastest has no turn."""
+MORE_ROUNDS, CLOSELY_BEHIND = 4, 1.06
+"""for those that are so close that a few steps do not tell which is faster"""
 WINDOW = 20
 """steps, whose median is compared with that of the first so many"""
 DRIFT = 1.3
@@ -171,16 +173,18 @@ class Tuning:
         """Steps with each in turn; what they took on the slowest rank, the fastest first."""
         times: list[list[float]] = [[] for _ in some]
         least = float("inf")
-        for _ in range(ROUNDS):
-            for proposal, taken in zip(some, times, strict=True):
-                if taken and median(taken) > BEHIND * least:
-                    continue
+        for number in range(ROUNDS + MORE_ROUNDS):
+            behind = BEHIND if number < ROUNDS else CLOSELY_BEHIND
+            going = [pair for pair in zip(some, times, strict=True) if not pair[1] or median(pair[1]) <= behind * least]
+            if number >= ROUNDS and len(going) == 1:
+                break
+            for proposal, taken in going:
                 self._take(proposal)
                 own = []
                 for _ in range(STEPS):
                     own.append((yield).seconds)
                 taken += slowest(own[1:], self._group)
-                least = min(median(t) for t in times if t)
+            least = min(map(median, times))
         return tuple(sorted(((p, median(t)) for p, t in zip(some, times, strict=True)), key=lambda pair: pair[1]))
 
     def _take(self, proposal: Proposal) -> None:
