@@ -1,4 +1,8 @@
-"""One backward pass: gradients are counted as they come, full buckets leave in order, and in the end all are awaited."""
+"""One backward pass: gradients are counted as they come, full buckets leave in order, and in the end all are awaited.
+
+Hooks of gradients run between layers, when nothing of them is in a processor's caches. So all that they do is to count; what
+a bucket needs is done for all of its gradients at once when the last of them is there.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,8 @@ class Backward:
         """in which buckets leave"""
         self._flights: list[Flight] = []
         self._missing = [len(bucket.parameters) for bucket in buckets]
+        self._full = bytearray(len(buckets))
+        """which buckets have all of their gradients in their memory"""
         self._arrived = [bytearray(len(bucket.parameters)) for bucket in buckets]
         self._last_leader = max((bucket.rule.after for bucket in buckets if bucket.rule.after is not None), default=-1)
         self._ended = 0
@@ -45,27 +51,31 @@ class Backward:
 
     def arrive(self, b: int, k: int) -> bool:
         """A gradient is there: launch what that completes. False if it had come before in this pass."""
-        with self._lock:
-            if self._arrived[b][k]:
-                return False
-            self._buckets[b].take_in(k)
-            self._buckets[b].attach(k)
-            self._arrived[b][k] = 1
-            self._missing[b] -= 1
-            if not self._missing[b]:
-                self._buckets[b].raise_flags(self._used(b))
+        arrived = self._arrived[b]
+        if arrived[k]:
+            return False
+        arrived[k] = 1
+        self._missing[b] -= 1
+        if not self._missing[b]:
+            self._fill(b)
             self._advance()
-            return True
+        return True
 
     def complete(self, b: int) -> list[int]:
         """Nothing comes any more: fill up a bucket with what there is, or zeros. The places that had no gradient."""
         absent = [k for k, arrived in enumerate(self._arrived[b]) if not arrived]
         if absent:
-            for k in absent:
-                self._buckets[b].take_in(k)
-            self._buckets[b].raise_flags(self._used(b))
-            self._missing[b] = 0
+            self._fill(b)
         return absent
+
+    def _fill(self, b: int) -> None:
+        bucket = self._buckets[b]
+        for k, arrived in enumerate(self._arrived[b]):
+            bucket.take_in(k)
+            if arrived:
+                bucket.attach(k)
+        bucket.raise_flags(self._used(b))
+        self._full[b] = 1
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
@@ -105,7 +115,7 @@ class Backward:
                 b = self._order[len(self._flights)]
                 while self._ended < len(self._flights) and self._flights[self._ended].ended:
                     self._ended += 1
-                if self._missing[b] or self._waits_in_line(b):
+                if not self._full[b] or self._waits_in_line(b):
                     return
                 flight = self._launch(self._buckets[b])
                 self._flights.append(flight)

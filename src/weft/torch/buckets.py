@@ -48,7 +48,14 @@ class Bucket:
         gradient, view = self.parameters[k].grad, self.views[k]
         if gradient is None:
             view.zero_()
-        elif self.share != 1:
+            return
+        if gradient.layout != torch.strided:
+            raise InputError(f"the gradient of {self.names[k]!r} is {gradient.layout}: make it dense (sparse=False)")
+        if gradient.requires_grad:
+            raise InputError(
+                f"the gradient of {self.names[k]!r} can be differentiated again (create_graph), which an average cannot"
+            )
+        if self.share != 1:
             torch.mul(gradient, self.share, out=view)
         elif gradient is not view:
             view.copy_(gradient)

@@ -85,7 +85,6 @@ class Synchronizer:
         self._used[place] = 1
         if not self.enabled:
             return
-        self._check_gradient(place)
         self.recorder.gradient(place)
         if self._backward is None:
             self.settle()
@@ -111,18 +110,6 @@ class Synchronizer:
 
     def _used_in(self, b: int) -> list[int]:
         return [self._used[place] for place in self.arrangement.buckets[b].parameters]
-
-    def _check_gradient(self, place: int) -> None:
-        gradient = self.parameters[place].grad
-        assert gradient is not None
-        if gradient.layout != torch.strided:
-            raise InputError(
-                f"the gradient of {self.names[place]!r} is {gradient.layout}: make it dense (sparse=False)"
-            )
-        if gradient.requires_grad:
-            raise InputError(
-                f"the gradient of {self.names[place]!r} can be differentiated again (create_graph), which an average cannot"
-            )
 
     def _finish(self) -> None:
         """At the end of the backward pass, when autograd has nothing left to do."""
