@@ -52,7 +52,9 @@ def test_even_times_leave_nothing_between_the_greedy_schedulers() -> None:
     spreads = asc_readings.spreads()
     even = spreads[-1]
     assert even.mg_wfbp == even.asc_wfbp == even.one_bucket
-    assert not any(all(abs(spread.off(name)) <= 0.15 for name in PAPER) for spread in spreads)
+    worst = {spread.how: max(abs(spread.off(name)) for name in PAPER) for spread in spreads}
+    assert worst.pop("operations, memory and starts, fitted") < 0.16
+    assert min(worst.values()) > 0.25
 
 
 def test_a_shared_link_is_never_faster_than_the_limit() -> None:

@@ -191,6 +191,30 @@ def test_gradients_keep_the_layout_of_their_parameters() -> None:
     assert bucket.flat.tolist() == [1.0] * 120 + [2.0] * 12 + [1.0, 0.0]
 
 
+def test_gradients_are_weighed_on_their_way_in_wherever_they_lie() -> None:
+    parameters = _parameters(2, 3, 1)
+    bucket = Bucket(wt.BucketRule((0, 1, 2)), parameters, with_flags=True)
+    bucket.share = 0.25
+    parameters[0].grad = torch.full((2,), 4.0)
+    bucket.views[1].fill_(8.0)
+    bucket.attach(1)
+    for k in range(3):
+        bucket.take_in(k)
+    bucket.raise_flags([1, 1, 0])
+    assert bucket.flat.tolist() == [1.0] * 2 + [2.0] * 3 + [0.0] + [0.25, 0.25, 0.0]
+
+
+def test_a_bucket_takes_its_gradients_when_the_last_one_is_there() -> None:
+    parameters = _parameters(1, 1)
+    backward, launched, _ = _begun(wt.Arrangement((wt.BucketRule((1, 0)),)), parameters)
+    backward.arrive(0, 0)
+    parameters[1].grad = torch.full((1,), 5.0)
+    assert launched == []
+    backward.arrive(0, 1)
+    assert [float(p.grad) for p in parameters if p.grad is not None] == [1.0, 5.0]
+    assert launched == [0]
+
+
 def _plan(nbytes: int, collective: str) -> Plan:
     network = full_mesh(3)
     schedule = ring(network).segmented(2) if collective == "ring" else butterfly(network)

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What computes: its floating-point operations and its memory's bytes, each in a second."""
+    """What computes: its floating-point operations and its memory's bytes, each in a second; what starting a layer takes.
+
+    Starting is for one sample: of a batch, each has its part of it.
+    """
 
     flops: float
     memory: float = math.inf
+    start: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,8 @@ class Layer:
     moved: float = 0.0
 
     def seconds(self, device: Device) -> float:
-        """The longer of computing and moving, for one sample of four-byte elements."""
-        return max(self.flops / device.flops, 4 * self.moved / device.memory)
+        """Starting, and the longer of computing and moving, for one sample of four-byte elements."""
+        return device.start + max(self.flops / device.flops, 4 * self.moved / device.memory)
 
 
 @dataclass(frozen=True, slots=True)
