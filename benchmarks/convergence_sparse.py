@@ -4,9 +4,9 @@
     python -m benchmarks.convergence_sparse --publish                     the table of all runs so far
 
 Methods: dense; spardl with global, partial and local residuals, with a warm-up, and with momentum correction besides; the three
-kinds of residuals at a density of 0.1% too ("thin"), and by plain SGD as the paper trains ("plain"), also in two teams and
-thin; and what DDP's users can switch on, fp16 (rounded when sent, added up in float32) and PowerSGD of rank 2 and 4 with error
-feedback.
+kinds of residuals at a density of 0.1% too ("thin"), and by plain SGD as the paper trains ("plain"), also in two teams, thin,
+and with 32 workers that share the same batch ("many"), which drop more on the way; and what DDP's users can switch on, fp16
+(rounded when sent, added up in float32) and PowerSGD of rank 2 and 4 with error feedback.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -29,6 +30,8 @@ from weft.sparse import Compression
 from weft.training.one_model import Reduce, Rows, dense_mean, sparse_mean, trained
 
 THIN = 0.001
+MANY = 32
+"""workers, instead of eight with four times as many examples each"""
 WARM_UP = 468
 """calls in which the density falls to what is asked for: the first epoch"""
 RUNS = RESULTS / "sparse-convergence"
@@ -68,8 +71,8 @@ class PowerSgd:
         return result
 
 
-def sparse(density: float = DENSITY, **options: Any) -> Reduce:
-    return sparse_mean(Compression("spardl", density, **options), WORKERS)
+def sparse(density: float = DENSITY, workers: int = WORKERS, **options: Any) -> Reduce:
+    return sparse_mean(Compression("spardl", density, **options), workers)
 
 
 METHODS: dict[str, tuple[str, Callable[[Sequence[torch.Size]], Reduce]]] = {
@@ -92,6 +95,9 @@ METHODS: dict[str, tuple[str, Callable[[Sequence[torch.Size]], Reduce]]] = {
     "plain-thin-global": (PLAIN, lambda _: sparse(THIN)),
     "plain-thin-partial": (PLAIN, lambda _: sparse(THIN, residuals="partial")),
     "plain-thin-local": (PLAIN, lambda _: sparse(THIN, residuals="local")),
+    "plain-many-global": (PLAIN, lambda _: sparse(workers=MANY)),
+    "plain-many-partial": (PLAIN, lambda _: sparse(workers=MANY, residuals="partial")),
+    "plain-many-local": (PLAIN, lambda _: sparse(workers=MANY, residuals="local")),
     "fp16": (MOMENTUM, lambda _: half_mean),
     "powersgd-2": (MOMENTUM, lambda shapes: PowerSgd(shapes, 2)),
     "powersgd-4": (MOMENTUM, lambda shapes: PowerSgd(shapes, 4)),
@@ -108,7 +114,10 @@ def run(method: str, seed: int, folder: Path, epochs: int) -> None:
     found: dict[str, Any] = {"method": method, "seed": seed, "accuracy": [], "loss": [], "epochs": epochs}
     begun = time.monotonic()
     optimizer, reduce = METHODS[method]
-    for accuracy, loss in trained(training_of(folder, optimizer, seed, epochs), WORKERS, reduce):
+    workers = MANY if "many" in method else WORKERS
+    config = training_of(folder, optimizer, seed, epochs)
+    config = replace(config, training=replace(config.training, batch=config.training.batch * WORKERS // workers))
+    for accuracy, loss in trained(config, workers, reduce):
         found["accuracy"].append(accuracy)
         found["loss"].append(loss)
         print(method, seed, found["accuracy"], f"{time.monotonic() - begun:.0f} s", flush=True)
@@ -137,7 +146,8 @@ def table(epochs: int) -> None:
             apart[name] = round(found["mean"] - base["mean"], 2)
     print(json.dumps({"accuracy": means, "points_from_dense": apart}, indent=2))
     publish(
-        "sparse-convergence", workers=WORKERS, density=DENSITY, thin_density=THIN, epochs=epochs, model="cnn, width 8, hidden 64",
+        "sparse-convergence", workers=WORKERS, many_workers=MANY,
+        density=DENSITY, thin_density=THIN, epochs=epochs, model="cnn, width 8, hidden 64",
         data="fashion-mnist", accuracy=means, points_from_dense=apart, runs=done,
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ from weft.torch.buckets import Bucket
 from weft.torch.profiling import workload_of_times
 from weft.torch.proposing import MEGABYTES, parse, proposals, shortlist, to_text
 from weft.torch.recording import Recording
+from weft.torch.tuning import ROUNDS, having_a_turn
 
 
 @st.composite
@@ -107,6 +108,14 @@ def test_a_recorded_step_has_the_form_of_a_simulated_one() -> None:
         "update": ("compute", 1.0, 1.2, 0.0),
     }
     assert trace.seconds == pytest.approx(recording().seconds)
+
+
+def test_those_that_are_close_have_more_turns_than_those_that_are_not() -> None:
+    assert having_a_turn(0, [[], [], []]) == [0, 1, 2]
+    times = [[1.05, 1.0, 0.9], [1.05] * 3, [1.1] * 3, [2.0, 2.0, 0.5]]
+    assert having_a_turn(ROUNDS - 1, times) == [0, 1, 2]
+    assert having_a_turn(ROUNDS, times) == [0, 1]
+    assert having_a_turn(ROUNDS, [times[0], times[2]]) == []
 
 
 MODELS: dict[str, CommunicationModel] = {"ours": shared_link(1e-3, 1e-8, 4), "the backend": shared_link(5e-3, 5e-8, 4)}

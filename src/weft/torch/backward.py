@@ -50,7 +50,10 @@ class Backward:
         return len(self._flights)
 
     def arrive(self, b: int, k: int) -> bool:
-        """A gradient is there: launch what that completes. False if it had come before in this pass."""
+        """A gradient is there: launch what that completes. False if it had come before in this pass.
+
+        All gradients of a bucket come on one thread, that of their device.
+        """
         arrived = self._arrived[b]
         if arrived[k]:
             return False

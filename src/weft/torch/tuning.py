@@ -10,7 +10,7 @@ results by the rounding of sums at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import monotonic
@@ -98,6 +98,19 @@ def scheduler_of(name: str) -> str:
     return known
 
 
+def having_a_turn(number: int, times: Sequence[Sequence[float]]) -> list[int]:
+    """Whose turn it is in a round, by what each has taken so far: everybody's first, then those that are not far behind.
+
+    In the last rounds these are the ones that are close, and if only one is left nothing has to be decided any more.
+    """
+    if not all(times):
+        return list(range(len(times)))
+    medians = [median(taken) for taken in times]
+    behind = BEHIND if number < ROUNDS else CLOSELY_BEHIND
+    found = [place for place, taken in enumerate(medians) if taken <= behind * min(medians)]
+    return found if number < ROUNDS or len(found) > 1 else []
+
+
 class Tuning:
     """What is found out about one model. It is told of every pass, and arranges its gradients anew."""
 
@@ -172,19 +185,13 @@ class Tuning:
     def _measured(self, some: list[Proposal]) -> Generator[None, Recording, tuple[tuple[Proposal, float], ...]]:
         """Steps with each in turn; what they took on the slowest rank, the fastest first."""
         times: list[list[float]] = [[] for _ in some]
-        least = float("inf")
         for number in range(ROUNDS + MORE_ROUNDS):
-            behind = BEHIND if number < ROUNDS else CLOSELY_BEHIND
-            going = [pair for pair in zip(some, times, strict=True) if not pair[1] or median(pair[1]) <= behind * least]
-            if number >= ROUNDS and len(going) == 1:
-                break
-            for proposal, taken in going:
-                self._take(proposal)
+            for place in having_a_turn(number, times):
+                self._take(some[place])
                 own = []
                 for _ in range(STEPS):
                     own.append((yield).seconds)
-                taken += slowest(own[1:], self._group)
-            least = min(map(median, times))
+                times[place] += slowest(own[1:], self._group)
         return tuple(sorted(((p, median(t)) for p, t in zip(some, times, strict=True)), key=lambda pair: pair[1]))
 
     def _take(self, proposal: Proposal) -> None:
