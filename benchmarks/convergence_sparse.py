@@ -146,7 +146,7 @@ def table(epochs: int) -> None:
             apart[name] = round(found["mean"] - base["mean"], 2)
     print(json.dumps({"accuracy": means, "points_from_dense": apart}, indent=2))
     publish(
-        "sparse-convergence", workers=WORKERS, many_workers=MANY,
+        f"sparse-convergence-{epochs}", workers=WORKERS, many_workers=MANY,
         density=DENSITY, thin_density=THIN, epochs=epochs, model="cnn, width 8, hidden 64",
         data="fashion-mnist", accuracy=means, points_from_dense=apart, runs=done,
     )  # fmt: skip
