@@ -1,7 +1,7 @@
 """One backward pass: gradients are counted as they come, full buckets leave in order, and in the end all are awaited.
 
-Hooks of gradients run between layers, when nothing of them is in a processor's caches. So all that they do is to count; what
-a bucket needs is done for all of its gradients at once when the last of them is there.
+Hooks of gradients run between layers and hold these up, so all that they do is to count; what a bucket needs is done for all of
+its gradients at once when the last of them is there.
 """
 
 from __future__ import annotations
