@@ -4,7 +4,9 @@ Run with ``make bench`` on an otherwise idle machine that can emulate networks, 
 resnet/400/32/4`` for one case: a model, a rate in Mbit/s, the model's width and a worker's batch. Weft first tunes itself in
 ordinary training steps, once with an ordinary optimizer and once with a late one. Then both and DistributedDataParallel with
 buckets of several sizes take turns of a few steps, on the same batches. Beside them runs the same model without any
-synchronization, which shows what part of a step communication is. DistributedDataParallel with its default XX
+synchronization, which shows what part of a step communication is. DistributedDataParallel with its default buckets also
+repeats all of Weft's first steps, and once more with smaller ones: how far losses may differ by rounding alone.
+
 A transformer's gradients come at an even pace. A residual network is as most that are made of convolutions: its last
 stages, whose gradients come first, have most of the parameters, and its first ones as much of the computing.
 """

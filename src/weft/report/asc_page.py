@@ -13,11 +13,12 @@ from weft.reproductions.asc_readings import Spread
 
 COMPUTING = "#9aa7b4"
 COLOURS = {"wfbp": "#8c6d31", "mg_wfbp": "#3b6fb6", "asc_wfbp": "#c8443c", "search": "#2f8f83"}
+LINES = "Lines: the paper's MG-WFBP and ASC-WFBP."
 LABELS = {"wfbp": "WFBP", "mg_wfbp": "MG", "asc_wfbp": "ASC", "search": "search"}
 
 
 def asc_pictures(run: Run) -> list[Picture]:
-    """Both pictures."""
+    """All three pictures."""
 
     def sixth(figure: Figure | SubFigure) -> None:
         _draw_steps(list(figure.subplots(1, len(PAPER))), run.rows)
@@ -25,9 +26,13 @@ def asc_pictures(run: Run) -> list[Picture]:
     def spread(figure: Figure | SubFigure) -> None:
         _draw_spreads(list(figure.subplots(1, len(PAPER))), run.spreads)
 
+    def program(figure: Figure | SubFigure) -> None:
+        _draw_spreads(list(figure.subplots(1, len(PAPER))), run.program)
+
     return [
         Picture("Figure 6: where a step goes", "Grey: computing. Hatched: the paper's; filled: ours.", 3.6, sixth),
-        Picture("ASC-WFBP by how the backward pass is spread", "Lines: the paper's MG-WFBP and ASC-WFBP.", 3.6, spread),
+        Picture("ASC-WFBP by how the backward pass is spread", LINES, 3.6, spread),
+        Picture("The same as the authors' programs decide, with a of 32 workers", LINES, 3.6, program),
     ]
 
 
@@ -54,7 +59,7 @@ def _draw_steps(panels: list[Axes], rows: list[Row]) -> None:
 
 
 def _draw_spreads(panels: list[Axes], spreads: list[Spread]) -> None:
-    names = ["ops", "ops, mem", *(spread.how.split()[0] for spread in spreads[2:])]
+    names = ["ops", "ops, mem", "fitted", *(spread.how.split()[0] for spread in spreads[3:])]
     for axes, name in zip(panels, PAPER, strict=True):
         places = range(len(spreads))
         axes.bar(

@@ -6,7 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from weft.overlap import Device, Workload, asc_wfbp, mg_wfbp, one_bucket, shared_link, step
+from weft.overlap import (
+    CommunicationModel,
+    Device,
+    Scheduler,
+    Workload,
+    asc_wfbp,
+    mg_wfbp,
+    one_bucket,
+    shared_link,
+    step,
+)
 from weft.reproductions import asc
 from weft.reproductions.asc import LINK_RATE, NETWORK, PAPER, A, Row
 from weft.reproductions.findings import Progress, silent
@@ -31,26 +41,40 @@ class Spread:
     asc_wfbp: dict[str, float]
     one_bucket: dict[str, float]
 
-    def off(self, name: str) -> float:
-        """How far ASC-WFBP is from Table IV."""
-        return self.asc_wfbp[name] / PAPER[name].asc_wfbp - 1
+    def off(self, name: str, scheduler: str = "asc_wfbp") -> float:
+        """How far a scheduler is from Table IV."""
+        return float(getattr(self, scheduler)[name] / getattr(PAPER[name], scheduler) - 1)
+
+    def worst(self, scheduler: str = "asc_wfbp") -> float:
+        """The same for the model that is farthest."""
+        return max(abs(self.off(name, scheduler)) for name in PAPER)
 
 
-def spreads(progress: Progress = silent) -> list[Spread]:
+def ways() -> dict[str, Callable[[str], Workload]]:
     """By operations; by operations and memory; by these and starts of layers; a part of it evenly, the rest by operations."""
-    ways: dict[str, Callable[[str], Workload]] = {
+    return {
         "operations": asc.workload,
         "operations and memory": lambda name: asc.workload(name, GPU),
         "operations, memory and starts, fitted": lambda name: asc.workload(name, _fitted(name)),
         **{f"{part:.0%} evenly": partial(_partly_even, part=part) for part in EVEN_PARTS},
     }
+
+
+def spreads(
+    progress: Progress = silent,
+    beside: Scheduler = asc_wfbp,
+    decided_with: CommunicationModel = NETWORK,
+    network: CommunicationModel = NETWORK,
+) -> list[Spread]:
+    """MG-WFBP, and ``beside`` for ASC-WFBP, for every way to spread the backward pass."""
     found: list[Spread] = []
-    for how, made in ways.items():
-        progress(len(found), len(ways))
-        works = {name: made(name) for name in PAPER}
+    made = ways()
+    for how, of in made.items():
+        progress(len(found), len(made))
+        works = {name: of(name) for name in PAPER}
         times = [
-            {name: step(work, scheduler(work, NETWORK), NETWORK).seconds for name, work in works.items()}
-            for scheduler in (mg_wfbp, asc_wfbp, one_bucket)
+            {name: step(work, scheduler(work, decided_with), network).seconds for name, work in works.items()}
+            for scheduler in (mg_wfbp, beside, one_bucket)
         ]
         found.append(Spread(how, *times))
     return found
