@@ -113,6 +113,8 @@ def test_buckets_of_one_size_are_closed_by_what_fills_them() -> None:
     sizes = [len(rule.parameters) for rule in fixed_size(workload, PAPER, 2 * MIB, MIB).buckets]
     assert sizes == [2, 4, 4]
     assert [len(rule.parameters) for rule in fixed_size(workload, PAPER).buckets] == [2, 8]
+    # DistributedDataParallel makes the first bucket small only if nobody has asked for a size.
+    assert [len(rule.parameters) for rule in fixed_size(workload, PAPER, 2 * MIB).buckets] == [4, 4, 2]
     with pytest.raises(InputError, match="at least 1"):
         fixed_size(workload, PAPER, 0)
 

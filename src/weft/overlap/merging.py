@@ -9,7 +9,7 @@ from weft.overlap.workload import Workload
 
 BUCKET_BYTES = 25 << 20
 FIRST_BYTES = 1 << 20
-"""The defaults of DistributedDataParallel."""
+"""The defaults of DistributedDataParallel: the first bucket is smaller, unless a size is asked for."""
 
 
 def wfbp(workload: Workload, model: CommunicationModel) -> Arrangement:
@@ -26,10 +26,12 @@ def one_bucket(workload: Workload, model: CommunicationModel) -> Arrangement:
 
 
 def fixed_size(
-    workload: Workload, model: CommunicationModel, bucket_bytes: int = BUCKET_BYTES, first_bytes: int = FIRST_BYTES
+    workload: Workload, model: CommunicationModel, bucket_bytes: int = BUCKET_BYTES, first_bytes: int | None = None
 ) -> Arrangement:
     """Buckets of about one size, as DistributedDataParallel makes them: closed by the gradient that fills them."""
     del model
+    if first_bytes is None:
+        first_bytes = FIRST_BYTES if bucket_bytes == BUCKET_BYTES else bucket_bytes
     if bucket_bytes < 1 or first_bytes < 1:
         raise InputError(f"buckets of {min(bucket_bytes, first_bytes)} bytes are not possible: give them at least 1")
     ends, held, limit = [], 0.0, min(first_bytes, bucket_bytes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from weft.overlap import SCHEDULERS, Arrangement, BucketRule, CommunicationModel, Workload, fixed_size, step
 
 AT_ONCE = "buckets of"
-MEGABYTES = (1, 2, 5, 25, 100)
+MEGABYTES = (1, 2, 5, 10, 25, 100)
 """Sizes of buckets such as people try by hand."""
 
 
