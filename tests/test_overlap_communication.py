@@ -135,6 +135,19 @@ def test_a_full_network_is_told_from_contention() -> None:
     assert found.seconds(80e6, 4) == pytest.approx(full.seconds(80e6, 4), rel=0.05)
 
 
+def test_many_at_once_are_promised_no_more_than_was_measured() -> None:
+    # One alone fills the link; eight small ones are slow to start, so that a line through them rises too little.
+    sizes = (8_192, 65_536, 524_288, 4_194_304)
+    found = fitted(
+        [
+            *(Sample(size, 1, 8e-3 + 32e-9 * size) for size in sizes),
+            *(Sample(size, 8, seconds) for size, seconds in zip(sizes, (0.085, 0.095, 0.152), strict=False)),
+        ]
+    )
+    assert found.seconds(2_000_000, 8) >= 16_000_000 * 32e-9
+    assert found.worst_error < 0.1
+
+
 def test_costs_of_executing_count() -> None:
     network = two_tier(2, 2, 1e9 / 8, latency=20e-6)
     plain = model_of_network(ring(network), network, together=2)

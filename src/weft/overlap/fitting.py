@@ -22,8 +22,9 @@ def fitted(samples: Sequence[Sample]) -> CommunicationModel:
     """The model that fits samples best, by least squares of relative errors; negative intercepts become 0.
 
     Relative errors, because sizes span three orders of magnitude and small messages are what merging decides about. Numbers at
-    once that were not sampled lie on the line between those that were; above the largest there are none. A capacity is assumed
-    only if that fits better.
+    once that were not sampled lie on the line between those that were; above the largest there are none. No bytes get through
+    faster than the fastest that were measured: lines alone would promise that of many large messages at once, which were not.
+    Whether samples near that capacity count for the lines is what fits better.
     """
     counts = sorted({sample.together for sample in samples})
     if not counts or counts[0] != 1:
@@ -33,7 +34,7 @@ def fitted(samples: Sequence[Sample]) -> CommunicationModel:
         if len(sizes) < 2:
             raise InputError(f"samples of {count} at once have one size: measure at least two sizes")
     least = min(sample.seconds / (sample.together * sample.nbytes) for sample in samples)
-    models = [_model(samples, counts, capacity) for capacity in (0.0, least)]
+    models = [replace(_model(samples, counts, near), capacity=least) for near in (0.0, least)]
     errors = [np.array([model.seconds(s.nbytes, s.together) / s.seconds - 1 for s in samples]) for model in models]
     best = int(np.argmin([error @ error for error in errors]))
     off = np.abs(errors[best])
@@ -41,6 +42,7 @@ def fitted(samples: Sequence[Sample]) -> CommunicationModel:
 
 
 def _model(samples: Sequence[Sample], counts: Sequence[int], capacity: float) -> CommunicationModel:
+    """The lines, of samples that are free of this capacity."""
     a, b = _line([sample for sample in samples if sample.together == 1])
     before = (a, b)
     lines = []
@@ -53,7 +55,7 @@ def _model(samples: Sequence[Sample], counts: Sequence[int], capacity: float) ->
         known = [line[part] / alone if alone > 0 else 1.0 for line in lines]
         between = np.interp(list(numbers), counts, known)
         factors.append(tuple(np.maximum.accumulate(np.maximum(between, 1.0)).tolist()))
-    return CommunicationModel(a, b, factors[1], factors[0], capacity)
+    return CommunicationModel(a, b, factors[1], factors[0])
 
 
 def _beside(samples: Sequence[Sample], count: int, capacity: float, before: Line) -> Line:
