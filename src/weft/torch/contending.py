@@ -67,7 +67,8 @@ def samples(launch: Launch, group: dist.ProcessGroup | None, device: torch.devic
 def beside_computing(launch: Launch, group: dist.ProcessGroup | None, nbytes: int) -> tuple[float, float]:
     """What part of its speed computing has while an average is on its way, and how many times as long that then takes.
 
-    Both on the rank that suffers most, in the median of some turns. All ranks compute at once, in both cases.
+    The median of some turns each, on the rank that suffers most: one that is late in one turn is early in the next. All ranks
+    compute at once, in both cases.
     """
     tensor = torch.zeros(nbytes // 4)
     paces, drags = [], []
@@ -79,10 +80,10 @@ def beside_computing(launch: Launch, group: dist.ProcessGroup | None, nbytes: in
         flight = launch(tensor)
         busy = _pieces_a_second(partial(_is_flying, flight))
         flight.wait()
-        longest, slowest_pace = slowest([flight.ended - flight.begun, -busy / quiet], group)
-        paces.append(-slowest_pace)
-        drags.append(longest / alone)
-    return min(1.0, max(LEAST_PACE, median(paces))), max(1.0, median(drags))
+        paces.append(busy / quiet)
+        drags.append((flight.ended - flight.begun) / alone)
+    slow, drag = slowest([-median(paces), median(drags)], group)
+    return min(1.0, max(LEAST_PACE, -slow)), max(1.0, drag)
 
 
 def _lasts(until: float) -> bool:
