@@ -44,19 +44,23 @@ def fixed_size(
 
 
 def mg_wfbp(workload: Workload, model: CommunicationModel) -> Arrangement:
-    """Merge a gradient with the next one if that comes before the first is sent, and before waiting costs what starting does.
+    """Merge a gradient with the next one if waiting for that costs less than starting once more.
 
-    Shi, Chu and Li 2019: merged iff ready(next) < start + time, and ready(next) - start < a.
+    Shi, Chu and Li 2019: merged iff ready(next) < start + time, which a message's a is a part of, and ready(next) - start < a.
     """
+    return merged_within(workload, model, model.a)
+
+
+def merged_within(workload: Workload, model: CommunicationModel, patience: float) -> Arrangement:
+    """Merge a gradient with the next one if that comes less than so many seconds after the first could be sent."""
     ready, sizes = workload.ready.tolist(), workload.sizes.tolist()
     ends: list[int] = []
     free, held = 0.0, 0.0
     for place, (full, size) in enumerate(zip(ready, sizes, strict=True), 1):
         held += size
         start = max(full, free)
-        end = start + model.a + model.b * held
-        if place < len(ready) and ready[place] < end and ready[place] - start < model.a:
+        if place < len(ready) and ready[place] - start < patience:
             continue
         ends.append(place)
-        free, held = end, 0.0
+        free, held = start + model.a + model.b * held, 0.0
     return arranged(workload.order, ends, 1)

@@ -32,7 +32,7 @@ def asc_pictures(run: Run) -> list[Picture]:
     return [
         Picture("Figure 6: where a step goes", "Grey: computing. Hatched: the paper's; filled: ours.", 3.6, sixth),
         Picture("ASC-WFBP by how the backward pass is spread", LINES, 3.6, spread),
-        Picture("The same as the authors' programs decide, with a of 32 workers", LINES, 3.6, program),
+        Picture("The same as public programs decide, with a of 32 workers", LINES, 3.6, program),
     ]
 
 

@@ -28,7 +28,7 @@ def asc_run(steps: Steps) -> Run:
         rows = asc.rows(progress)
     with steps("other times of gradients") as progress:
         spreads = asc_readings.spreads(progress)
-    with steps("as the authors' programs decide") as progress:
+    with steps("as public programs decide") as progress:
         program = asc_program.program_spreads(progress)
     with steps("a link that is shared") as progress:
         link = asc_readings.link_rows(progress)
@@ -46,7 +46,7 @@ def asc_findings(run: Run) -> Findings:
         _spreads(
             "Other readings: the backward pass spread over gradients by ... (seconds, and how far off)", run.spreads
         ),
-        _spreads("Other readings: the same as the authors' programs decide, with a of 32 workers", run.program),
+        _spreads("Other readings: the same as public programs decide, with a of 32 workers", run.program),
         _link(run.link),
     )
     return Findings("ASC-WFBP, Section VI, made again", _numbers(run), tables, reasons, _document(run, reasons))
@@ -196,7 +196,7 @@ def _document(run: Run, reasons: tuple[str, ...]) -> dict[str, Any]:
             for row in run.rows
         },
         "spreads": [asdict(spread) for spread in run.spreads],
-        "authors_programs": [asdict(spread) for spread in run.program],
+        "public_programs": [asdict(spread) for spread in run.program],
         "shared_link": {row.name: asdict(row) for row in run.link},
         "explanation": list(reasons),
     }  # fmt: skip

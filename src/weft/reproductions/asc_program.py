@@ -1,10 +1,11 @@
-"""Table IV as the programs of ASC-WFBP's authors decide, which is not as the paper writes.
+"""Table IV as public programs decide, which is not as the paper writes. Whether it was measured with them is not known.
 
-Two programs are public: HKBU-HPML/ddl-benchmarks (``mgwfbp/``) and lzhangbv/dear_pytorch (``wfbp/hv_distributed_optimizer.py``,
-with an option for ASC-WFBP). Both decide with a and b of the number of workers, from a table: for 32 workers on 10 Gbit/s a is
-three times 1.35 ms. The paper's a and b are there, too, as a comment: for 8 workers, each on a node of its own. MG-WFBP is as
-published. ASC-WFBP merges a gradient with the next only if that comes before the link is free, and asks nothing else: neither
-Q2 nor Q3. Nothing in the programs has two groups sent at once, so they are sent one after the other here.
+HKBU-HPML/ddl-benchmarks (``mgwfbp/``) is by the paper's authors, lzhangbv/dear_pytorch (``wfbp/hv_distributed_optimizer.py``,
+with an option for ASC-WFBP) is later, and by some of them. Both decide with a and b of the number of workers, from a table: for 32
+workers on 10 Gbit/s a is three times 1.35 ms. In the later one the paper's a and b stand as a comment: for 8 workers, each on a
+node of its own. MG-WFBP is as published. ASC-WFBP merges a gradient with the next only if that comes before the link is free, and
+asks nothing else: neither Q2 nor Q3. Groups are sent one after the other here, because nothing there has two sent at once; that
+is a choice, as is the link's b, and both were made after seeing what others give.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.overlap import Arrangement, CommunicationModel, Workload
-from weft.overlap.arrangement import arranged
+from weft.overlap.merging import merged_within
 from weft.reproductions.asc import B
 from weft.reproductions.asc_readings import Spread, spreads
 from weft.reproductions.findings import Progress, silent
@@ -25,17 +26,7 @@ LINK = replace(DECIDED_WITH, b=B)
 
 def merged_while_busy(workload: Workload, model: CommunicationModel) -> Arrangement:
     """The programs' ASC-WFBP: gradients that come while the link is busy are merged, and no gradient is waited for."""
-    ready, sizes = workload.ready.tolist(), workload.sizes.tolist()
-    ends: list[int] = []
-    free, held = 0.0, 0.0
-    for place, (full, size) in enumerate(zip(ready, sizes, strict=True), 1):
-        held += size
-        start = max(full, free)
-        if place < len(ready) and ready[place] < start:
-            continue
-        ends.append(place)
-        free, held = start + model.a + model.b * held, 0.0
-    return arranged(workload.order, ends, 1)
+    return merged_within(workload, model, 0.0)
 
 
 def program_spreads(progress: Progress = silent) -> list[Spread]:
