@@ -1,7 +1,7 @@
 """Table IV as public programs decide, which is not as the paper writes. Whether it was measured with them is not known.
 
 HKBU-HPML/ddl-benchmarks (``mgwfbp/``) is by the paper's authors, lzhangbv/dear_pytorch (``wfbp/hv_distributed_optimizer.py``,
-with an option for ASC-WFBP) is later, and by some of them. Both decide with a and b of the number of workers, from a table: for 32
+with an option for ASC-WFBP) is later, and by some. Both decide with a and b of the number of workers, by a table: for 32
 workers on 10 Gbit/s a is three times 1.35 ms. In the later one the paper's a and b stand as a comment: for 8 workers, each on a
 node of its own. MG-WFBP is as published. ASC-WFBP merges a gradient with the next only if that comes before the link is free, and
 asks nothing else: neither Q2 nor Q3. Groups are sent one after the other here, because nothing there has two sent at once; that

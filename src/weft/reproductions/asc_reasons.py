@@ -71,7 +71,7 @@ def _program(program: list[Spread]) -> str:
         "What was measured may come from programs that decide otherwise than the paper writes. Public ones "
         "(HKBU-HPML/ddl-benchmarks, and later, by some of the same authors, lzhangbv/dear_pytorch) have the paper's a and b as "
         f"those of 8 workers, each on a node of its own; for 32 workers, as in Table IV, a is {DECIDED_WITH.a * 1e3:.1f} ms. "
-        "With that a MG-WFBP merges nearly everything. And their ASC-WFBP merges a gradient with the next only if that comes while "
+        "With it MG-WFBP merges nearly everything. And their ASC-WFBP merges a gradient with the next only if that comes while "
         "the link is busy, without Q2 and Q3, so it sends what MG-WFBP keeps. With that rule, that a and the paper's b, one "
         f"group after the other, ASC-WFBP is within {max(spread.worst() for spread in program):.0%} of Table IV on all four "
         f"models, however the backward pass is spread (DenseNet-201 {min(densenet):+.0%} to {max(densenet):+.0%}); MG-WFBP is "
