@@ -35,8 +35,11 @@ def communicators(
                 transport.close()
 
 
-def on_every_rank(size: int, work: Callable[[int], object]) -> list[Exception | None]:
-    """Do this on all ranks at once; what each of them raised."""
+def on_every_rank(
+    size: int, work: Callable[[int], object], faulty: Mapping[int, FaultyTransport] | None = None
+) -> list[Exception | None]:
+    """Do this on all ranks at once; what each of them raised. Those with faults may hang until all others have ended."""
+    wrong = faulty or {}
     raised: list[Exception | None] = [None] * size
 
     def attempt(rank: int) -> None:
@@ -48,8 +51,12 @@ def on_every_rank(size: int, work: Callable[[int], object]) -> list[Exception | 
     threads = [Thread(target=attempt, args=(rank,)) for rank in range(size)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(60)
+    for hangs in (False, True):
+        for rank, thread in enumerate(threads):
+            if (rank in wrong) == hangs:
+                thread.join(60)
+        for transport in wrong.values():
+            transport.close()
     assert not any(thread.is_alive() for thread in threads), "a rank hangs"
     return raised
 

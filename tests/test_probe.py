@@ -31,19 +31,14 @@ def probed(
 ) -> tuple[list[Probed | None], list[Exception | None]]:
     """A probe by so many threads: what each found, or raised."""
     good = loopback(size)
-    everybody: list[Transport] = [
-        FaultyTransport(one, faults[rank]) if faults and rank in faults else one for rank, one in enumerate(good)
-    ]
+    faulty = {rank: FaultyTransport(good[rank], wrong) for rank, wrong in (faults or {}).items()}
+    everybody: list[Transport] = [faulty.get(rank, one) for rank, one in enumerate(good)]
     found: list[Probed | None] = [None] * size
 
     def work(rank: int) -> None:
         found[rank] = probe_on(everybody[rank], **{"seconds": 2.0, "nbytes": MANY} | options)
 
-    errors = on_every_rank(size, work)
-    for one in everybody:
-        if isinstance(one, FaultyTransport):
-            one.close()
-    return found, errors
+    return found, on_every_rank(size, work, faulty)
 
 
 def test_all_ranks_get_the_same_and_nothing_exceeds_what_was_allowed() -> None:
@@ -135,14 +130,15 @@ def test_streams_of_which_hardly_anything_came_have_no_rate(arrived: list[tuple[
 # Failures
 
 
+@pytest.mark.parametrize("operations", [0, 60], ids=["before its first order", "later"])
 @pytest.mark.parametrize("victim", [1, 2])
 @pytest.mark.parametrize("how", ["die", "hang"])
 def test_a_rank_that_is_lost_during_a_probe_is_named_by_all_others(
-    monkeypatch: pytest.MonkeyPatch, victim: int, how: str
+    monkeypatch: pytest.MonkeyPatch, victim: int, how: str, operations: int
 ) -> None:
     monkeypatch.setattr(probe_orders, "MESSAGE_PATIENCE", 1.5)
     monkeypatch.setattr(probe_failure, "PATIENCE", 6.0)
-    faults = Faults(die_after=60) if how == "die" else Faults(hang_after=60)
+    faults = Faults(die_after=operations) if how == "die" else Faults(hang_after=operations)
     _, errors = probed(4, {victim: faults})
     for rank, error in enumerate(errors):
         if rank != victim:

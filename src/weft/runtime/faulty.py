@@ -36,15 +36,16 @@ class Faults:
 
 
 class _Never:
-    """A message that gets nowhere, of a rank that hangs or is dead."""
+    """A message that gets nowhere, of a rank that hangs, until its transport is closed, or is dead."""
 
-    def __init__(self, peer: int, dead: bool) -> None:
-        self._peer, self._dead = peer, dead
+    def __init__(self, peer: int, dead: bool, closed: Event) -> None:
+        self._peer, self._dead, self._closed = peer, dead, closed
 
     def wait(self, seconds: float) -> None:
         if self._dead:
             raise TransportError(self._peer, "this rank is dead")
-        time.sleep(max(0.0, seconds))
+        if self._closed.wait(max(0.0, seconds)):
+            raise TransportError(self._peer, "this rank hung until its transport was closed")
         raise TransportError(self._peer, f"no answer in {seconds:.3g} s", late=True)
 
 
@@ -91,6 +92,7 @@ class FaultyTransport:
         self.silent = False
         self._transport, self._faults = transport, faults
         self._lock = Lock()
+        self._closed = Event()
         self._operations = self._sends = 0
         self._queues: dict[tuple[int, int], SimpleQueue[_Late | None]] = {}
         self._cut: set[tuple[int, int]] = set()
@@ -119,13 +121,14 @@ class FaultyTransport:
             self._transport.abort()
 
     def close(self) -> None:
-        """End the threads that delay messages."""
+        """End the threads that delay messages, and what a rank that hangs is waiting for."""
+        self._closed.set()
         with self._lock:
             for queue in self._queues.values():
                 queue.put(None)
 
     def _never(self, peer: int) -> _Never:
-        return _Never(peer, self._faults.die_after is not None)
+        return _Never(peer, self._faults.die_after is not None, self._closed)
 
     def _is_gone(self) -> bool:
         faults = self._faults
