@@ -5,7 +5,7 @@ resnet/400/32/4`` for one case: a model, a rate in Mbit/s, the model's width and
 ordinary training steps, once with an ordinary optimizer and once with a late one. Then both and DistributedDataParallel with
 buckets of several sizes take turns of a few steps, on the same batches. Beside them runs the same model without any
 synchronization, which shows what part of a step communication is. DistributedDataParallel with its default buckets also
-repeats all of Weft's first steps, and once more with smaller ones: how far losses may differ by rounding alone.
+repeats Weft's first steps, and once more with smaller ones: how far losses may differ by rounding alone.
 
 A transformer's gradients come at an even pace. A residual network is as most that are made of convolutions: its last
 stages, whose gradients come first, have most of the parameters, and its first ones as much of the computing.
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 CAPS = (1, 5, 25, 100)
 OURS, DEFAULT, OTHER, LATE = "weft", "ddp 25 MiB", "ddp 5 MiB", "weft, late"
-LEAST_STEPS, MOST_STEPS, SETTLED = 40, 250, 10
-TURNS, SKIPPED, IN_A_ROW = 5, 1, 8
+LEAST_STEPS, MOST_STEPS, SETTLED = 40, 600, 10
+REPEATED = 80
+"""steps at most whose losses are compared"""
+TURNS, SKIPPED, IN_A_ROW = 11, 1, 8
 """turns, those that do not count, and the steps of each"""
 CLOSE = 2e-3
 CASES = ("transformer/400/160/28", "transformer/1000/160/12", "resnet/400/48/8", "resnet/1000/48/3")
@@ -88,7 +90,7 @@ def measure(case: Case, overlap: str) -> dict[str, Any]:
     steps.add(LATE, late)
     steps.optimizers[LATE] = wt.LateOptimizer(late, steps.optimizers[LATE])
     late_losses, late_tuning = tuned(steps, LATE, late)
-    most = max(len(losses), len(late_losses))
+    most = min(REPEATED, max(len(losses), len(late_losses)))
     expected, other = ([steps.step(name, number) for number in range(most)] for name in (DEFAULT, OTHER))
     apart = max(differing(losses, expected), differing(late_losses, expected)), differing(other, expected)
     found = report(steps.medians(), apart, ours, late)

@@ -17,14 +17,14 @@ from torch_rank import backward, close, cnn, curve, data, made, main_of, mlp
 from weft.collectives import butterfly, ring
 from weft.network import full_mesh
 from weft.overlap import SCHEDULERS
-from weft.torch import tuning
+from weft.torch import racing, tuning
 
 STEPS = 90
 """enough to tune and to go on"""
 
 
 def quick() -> None:
-    tuning.MEASURING = 0.3
+    tuning.MEASURING, tuning.PROFILED, racing.MOST_ROUNDS = 0.3, 5, 3
 
 
 def every_scheduler_has_ddps_losses(rank: int, size: int) -> None:

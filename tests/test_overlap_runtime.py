@@ -25,8 +25,8 @@ from weft.overlap import (
 from weft.torch.buckets import Bucket
 from weft.torch.profiling import workload_of_times
 from weft.torch.proposing import MEGABYTES, parse, proposals, shortlist, to_text
+from weft.torch.racing import FEW, MOST_ROUNDS, fastest_first, having_a_turn
 from weft.torch.recording import Recording
-from weft.torch.tuning import ROUNDS, having_a_turn
 
 
 @st.composite
@@ -110,12 +110,41 @@ def test_a_recorded_step_has_the_form_of_a_simulated_one() -> None:
     assert trace.seconds == pytest.approx(recording().seconds)
 
 
-def test_those_that_are_close_have_more_turns_than_those_that_are_not() -> None:
-    assert having_a_turn(0, [[], [], []]) == [0, 1, 2]
-    times = [[1.05, 1.0, 0.9], [1.05] * 3, [1.1] * 3, [2.0, 2.0, 0.5]]
-    assert having_a_turn(ROUNDS - 1, times) == [0, 1, 2]
-    assert having_a_turn(ROUNDS, times) == [0, 1]
-    assert having_a_turn(ROUNDS, [times[0], times[2]]) == []
+def test_everybody_has_a_turn_and_the_hopeless_have_no_second() -> None:
+    assert having_a_turn([[], [], []]) == [0, 1, 2]
+    assert having_a_turn([[1.0], [1.1], [1.3]]) == [0, 1]
+    assert having_a_turn([[1.0], [1.3]]) == []
+
+
+def test_a_race_goes_on_until_the_slower_is_shown_to_be_slower() -> None:
+    clear = [[1.0, 1.01, 1.0], [1.05, 1.06, 1.05]]
+    assert having_a_turn(clear) == []
+    scattered = [[1.0, 1.08, 0.92], [1.05, 1.12, 0.98], [1.2, 1.3, 1.25]]
+    assert having_a_turn(scattered) == [0, 1]
+    assert having_a_turn([4 * taken for taken in scattered[:2]]) == [0, 1]
+    assert having_a_turn([6 * taken for taken in scattered[:2]]) == []
+    assert having_a_turn([[1.0, 1.0, 1.0], [1.001, 1.001, 1.001]]) == []
+    assert len(having_a_turn([[1.0, 1.1, 0.9]] * 5)) == FEW
+
+
+def test_who_dropped_out_does_not_win_by_a_lucky_turn() -> None:
+    assert fastest_first([[1.0, 1.1], [0.9], [1.02, 1.03]]) == [(2, 1.025), (0, 1.05), (1, 0.9)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(1.0, 1.1), min_size=2, max_size=6), st.floats(0.001, 0.1), st.integers(0, 2**32))
+def test_races_end_and_are_won_by_one_that_is_hardly_slower_than_the_best(
+    truth: list[float], noise: float, seed: int
+) -> None:
+    draw = random.Random(seed)
+    turns: list[list[float]] = [[] for _ in truth]
+    while racing := having_a_turn(turns):
+        for place in racing:
+            turns[place].append(truth[place] * max(0.5, draw.gauss(1, noise)))
+    assert max(map(len, turns)) <= MOST_ROUNDS
+    winner = fastest_first(turns)[0][0]
+    # Three turns tell apart what differs by about three times the noise; a tenth is all that there can be.
+    assert truth[winner] / min(truth) <= 1.001 + 4 * noise
 
 
 MODELS: dict[str, CommunicationModel] = {"ours": shared_link(1e-3, 1e-8, 4), "the backend": shared_link(5e-3, 5e-8, 4)}

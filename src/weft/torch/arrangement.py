@@ -12,11 +12,11 @@ from weft.overlap.arrangement import Arrangement, BucketRule
 
 BUCKET_BYTES = 25_000_000
 FIRST_BYTES = 1_000_000
-"""The first bucket is small, so that the network has something to do early; as in DistributedDataParallel."""
+"""The first bucket is small, so that the network has something to do early, unless a size is asked for."""
 
 
 def by_size(
-    parameters: Sequence[torch.Tensor], bucket_bytes: int = BUCKET_BYTES, first_bytes: int = FIRST_BYTES
+    parameters: Sequence[torch.Tensor], bucket_bytes: int = BUCKET_BYTES, first_bytes: int | None = None
 ) -> Arrangement:
     """Buckets of about so many bytes, from the last parameter to the first: about the order in which gradients come.
 
@@ -24,6 +24,8 @@ def by_size(
     """
     if bucket_bytes < 1:
         raise InputError(f"buckets of {bucket_bytes} bytes are not possible: it must be at least 1")
+    if first_bytes is None:
+        first_bytes = FIRST_BYTES if bucket_bytes == BUCKET_BYTES else bucket_bytes
     limit = min(first_bytes, bucket_bytes)
     opened: dict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
     closed: list[tuple[int, ...]] = []

@@ -21,6 +21,8 @@ TOGETHER = (1, 2, 4, 8)
 MOST_BYTES = 8_388_608
 """on their way at once: beyond it nothing new is learnt"""
 TURNS, LEAST_TURNS = 5, 2
+TURNS_BESIDE = 15
+"""of computing beside an average: where the worst of many ranks counts, a few turns make it look worse than it is"""
 LONG = 1.0
 """seconds: an average that takes more is not needed to see what it does to computing"""
 PIECE = 128
@@ -72,7 +74,7 @@ def beside_computing(launch: Launch, group: dist.ProcessGroup | None, nbytes: in
     """
     tensor = torch.zeros(nbytes // 4)
     paces, drags = [], []
-    for _ in range(TURNS):
+    for _ in range(TURNS_BESIDE):
         alone = slowest([timed(partial(_averaged, launch, [tensor]), group)], group)[0]
         barrier(group)
         quiet = _pieces_a_second(partial(_lasts, time.monotonic() + alone))

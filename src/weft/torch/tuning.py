@@ -10,9 +10,9 @@ results by the rounding of sums at most.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from weft.torch.choice import BACKEND, Choice
 from weft.torch.contending import measured_model
 from weft.torch.profiling import profiled
 from weft.torch.proposing import Proposal, parse, proposals, shortlist, to_text
+from weft.torch.racing import fastest_first, having_a_turn
 from weft.torch.recording import Recording
 from weft.units import format_seconds
 
@@ -34,18 +35,14 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 OVERLAPS = (AUTO, *SCHEDULERS)
-WARM_UP, PROFILED = 2, 5
-"""steps"""
+WARM_UP, PROFILED = 3, 12
+"""steps, enough of them that the last rank's medians are later than others' for a reason and not by chance"""
 TRIED = 3
 """proposals, besides the best of every way and buckets of one size"""
 CLOSE = 1.25
 """times as long as the best: so far predictions may be off"""
-ROUNDS, STEPS = 3, 3
-"""in which proposals take turns, and the steps of a turn, of which the first does not count"""
-BEHIND = 1.15
-"""Whoever takes so many times as long as the fastest has no turn."""
-MORE_ROUNDS, CLOSELY_BEHIND = 4, 1.06
-"""for those that are so close that a few steps do not tell which is faster"""
+STEPS = 4
+"""of a turn, of which the first does not count"""
 WINDOW = 20
 """steps, whose median is compared with that of the first so many"""
 DRIFT = 1.3
@@ -96,19 +93,6 @@ def scheduler_of(name: str) -> str:
     if known not in OVERLAPS:
         raise InputError(f"overlap={name!r} is not known: it must be one of {', '.join(OVERLAPS)}")
     return known
-
-
-def having_a_turn(number: int, times: Sequence[Sequence[float]]) -> list[int]:
-    """Whose turn it is in a round, by what each has taken so far: everybody's first, then those that are not far behind.
-
-    In the last rounds these are the ones that are close, and if only one is left nothing has to be decided any more.
-    """
-    if not all(times):
-        return list(range(len(times)))
-    medians = [median(taken) for taken in times]
-    behind = BEHIND if number < ROUNDS else CLOSELY_BEHIND
-    found = [place for place, taken in enumerate(medians) if taken <= behind * min(medians)]
-    return found if number < ROUNDS or len(found) > 1 else []
 
 
 class Tuning:
@@ -184,15 +168,15 @@ class Tuning:
 
     def _measured(self, some: list[Proposal]) -> Generator[None, Recording, tuple[tuple[Proposal, float], ...]]:
         """Steps with each in turn; what they took on the slowest rank, the fastest first."""
-        times: list[list[float]] = [[] for _ in some]
-        for number in range(ROUNDS + MORE_ROUNDS):
-            for place in having_a_turn(number, times):
+        turns: list[list[float]] = [[] for _ in some]
+        while racing := having_a_turn(turns):
+            for place in racing:
                 self._take(some[place])
                 own = []
                 for _ in range(STEPS):
                     own.append((yield).seconds)
-                times[place] += slowest(own[1:], self._group)
-        return tuple(sorted(((p, median(t)) for p, t in zip(some, times, strict=True)), key=lambda pair: pair[1]))
+                turns[place] += slowest([mean(own[1:])], self._group)
+        return tuple((some[place], seconds) for place, seconds in fastest_first(turns))
 
     def _take(self, proposal: Proposal) -> None:
         """From the next pass on."""
