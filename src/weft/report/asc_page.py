@@ -59,7 +59,7 @@ def _draw_steps(panels: list[Axes], rows: list[Row]) -> None:
 
 
 def _draw_spreads(panels: list[Axes], spreads: list[Spread]) -> None:
-    names = ["ops", "ops, mem", "fitted", *(spread.how.split()[0] for spread in spreads[3:])]
+    names = ["ops", "profile", "ops, mem", "fitted", *(spread.how.split()[0] for spread in spreads[4:])]
     for axes, name in zip(panels, PAPER, strict=True):
         places = range(len(spreads))
         axes.bar(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from weft.overlap import (
     CommunicationModel,
@@ -25,8 +29,10 @@ GPU = Device(13.45e12, 616e9)
 """The paper's RTX 2080 Ti, by its data sheet: operations and bytes of memory a second."""
 FITTED_MEMORY, FITTED_START = 160e9, 160e-6
 """Bytes a second, and seconds a layer and batch, with which the worst of the four models is nearest to Table IV."""
-BATCHES = {"bert-base": 64}
-"""Table III; 32 for the others"""
+BATCHES = dict.fromkeys(PAPER, 32) | {"bert-base": 64}
+"""Table III"""
+PASSES = Path(__file__).with_name("asc_passes.json")
+"""The real models on two cores, with these batches: when each gradient was there; made by ``benchmarks/passes.py``."""
 EVEN_PARTS = (0.25, 0.5, 0.75, 1.0)
 LINK = shared_link(A, 2 * 8 / LINK_RATE)
 """A ring that fills the link when it is alone: what b says, which is 2 / 9.43 Gbit/s."""
@@ -51,9 +57,11 @@ class Spread:
 
 
 def ways() -> dict[str, Callable[[str], Workload]]:
-    """By operations; by operations and memory; by these and starts of layers; a part of it evenly, the rest by operations."""
+    """By operations; as measured; by operations and memory; with starts of layers; partly evenly, the rest by operations."""
+    measured = json.loads(PASSES.read_text())["models"]
     return {
         "operations": asc.workload,
+        "a profile on two cores": lambda name: profiled(asc.workload(name), measured[name]),
         "operations and memory": lambda name: asc.workload(name, GPU),
         "operations, memory and starts, fitted": lambda name: asc.workload(name, _fitted(name)),
         **{f"{part:.0%} evenly": partial(_partly_even, part=part) for part in EVEN_PARTS},
@@ -81,11 +89,21 @@ def spreads(
 
 
 def _fitted(name: str) -> Device:
-    return Device(GPU.flops, FITTED_MEMORY, FITTED_START / BATCHES.get(name, 32))
+    return Device(GPU.flops, FITTED_MEMORY, FITTED_START / BATCHES[name])
 
 
 def _partly_even(name: str, part: float) -> Workload:
     return evened(asc.workload(name), part)
+
+
+def profiled(work: Workload, facts: dict[str, Any]) -> Workload:
+    """The same with gradients that come when they were measured to, in passes as long as before."""
+    ready = facts["ready"]
+    order = tuple(sorted(range(len(ready)), key=lambda place: (ready[place], -place)))
+    waits = dict(zip(order, (b - a for a, b in pairwise([0.0, *(ready[place] for place in order)])), strict=True))
+    tensors = (replace(tensor, backward_seconds=waits[place]) for place, tensor in enumerate(work.tensors))
+    found = replace(work, tensors=tuple(tensors), order=order)
+    return found.scaled(work.forward_seconds, work.backward_seconds)
 
 
 def evened(work: Workload, part: float) -> Workload:
