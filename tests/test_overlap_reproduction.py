@@ -82,7 +82,7 @@ def test_profiles_are_of_the_models_of_table_3() -> None:
     for name, paper in PAPER.items():
         assert len(facts[name]["ready"]) == paper.tensors
         assert facts[name]["batch"] == asc_readings.BATCHES[name]
-        assert 0 < min(facts[name]["ready"])
+        assert min(facts[name]["ready"]) > 0
 
 
 def test_public_programs_come_near_table_4_whatever_the_spread() -> None:

@@ -58,7 +58,8 @@ def _densenet(rows: list[Row], spreads: list[Spread]) -> str:
         f"{row.off('asc_wfbp'):+.0%}. Sending everything takes {row.parameters * 4 * B + A:.3f} s, less than the backward pass "
         f"({row.backward:.3f} s), and by operations the transitions between blocks take longer than a, so that most of it is "
         "sent early. The greedy schedulers depend on whether single layers take more or less than a, and so on how the time is "
-        f"spread: DenseNet-201 takes {tried}. The profile is of the real models, with the paper's batches, scaled to its passes. Of these ways, {which} all four models within 15% of Table IV; by {best.how}, "
+        f"spread: DenseNet-201 takes {tried}. The profile is of the real models, with the paper's batches, scaled to its passes. "
+        f"Of these ways, {which} all four models within 15% of Table IV; by {best.how}, "
         f"they are within {best.worst():.1%}. That one has its memory's rate and what starting a layer takes chosen so that the "
         "worst model is as near as possible, so it predicts nothing."
     )
