@@ -169,9 +169,9 @@ def test_buckets_go_from_the_last_parameter_to_the_first_by_type_and_size() -> N
     assert [rule.parameters for rule in found.buckets] == [(3,), (1,), (2, 0)]
     found.check(4)
     # The first one is small only if nobody asked for a size.
-    megabytes = [torch.zeros(250_000) for _ in range(30)]
+    megabytes = [torch.zeros(1 << 18) for _ in range(30)]
     assert [len(rule.parameters) for rule in by_size(megabytes).buckets] == [1, 25, 4]
-    assert [len(rule.parameters) for rule in by_size(megabytes, 10_000_000).buckets] == [10, 10, 10]
+    assert [len(rule.parameters) for rule in by_size(megabytes, 10 << 20).buckets] == [10, 10, 10]
     for wrong in (
         lambda: by_size(parameters, bucket_bytes=0),
         lambda: wt.Arrangement((wt.BucketRule((0,), after=0),)),

@@ -9,7 +9,19 @@ from weft.overlap.workload import Workload
 
 BUCKET_BYTES = 25 << 20
 FIRST_BYTES = 1 << 20
-"""The defaults of DistributedDataParallel: the first bucket is smaller, unless a size is asked for."""
+"""The defaults of DistributedDataParallel."""
+
+
+def size_limits(bucket_bytes: int, first_bytes: int | None) -> tuple[int, int]:
+    """The sizes at which the first bucket and the others are closed.
+
+    The first one is small, so that the network has something to do early, unless a size is asked for.
+    """
+    if first_bytes is None:
+        first_bytes = FIRST_BYTES if bucket_bytes == BUCKET_BYTES else bucket_bytes
+    if min(bucket_bytes, first_bytes) < 1:
+        raise InputError(f"buckets of {min(bucket_bytes, first_bytes)} bytes are not possible: give them at least 1")
+    return min(first_bytes, bucket_bytes), bucket_bytes
 
 
 def wfbp(workload: Workload, model: CommunicationModel) -> Arrangement:
@@ -30,16 +42,13 @@ def fixed_size(
 ) -> Arrangement:
     """Buckets of about one size, as DistributedDataParallel makes them: closed by the gradient that fills them."""
     del model
-    if first_bytes is None:
-        first_bytes = FIRST_BYTES if bucket_bytes == BUCKET_BYTES else bucket_bytes
-    if bucket_bytes < 1 or first_bytes < 1:
-        raise InputError(f"buckets of {min(bucket_bytes, first_bytes)} bytes are not possible: give them at least 1")
-    ends, held, limit = [], 0.0, min(first_bytes, bucket_bytes)
+    limit, others = size_limits(bucket_bytes, first_bytes)
+    ends, held = [], 0.0
     for place, size in enumerate(workload.sizes.tolist(), 1):
         held += size
         if held >= limit or place == len(workload.sizes):
             ends.append(place)
-            held, limit = 0.0, bucket_bytes
+            held, limit = 0.0, others
     return arranged(workload.order, ends, 1)
 
 

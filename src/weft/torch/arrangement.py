@@ -7,12 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from weft.errors import InputError
 from weft.overlap.arrangement import Arrangement, BucketRule
-
-BUCKET_BYTES = 25_000_000
-FIRST_BYTES = 1_000_000
-"""The first bucket is small, so that the network has something to do early, unless a size is asked for."""
+from weft.overlap.merging import BUCKET_BYTES, size_limits
 
 
 def by_size(
@@ -22,11 +18,7 @@ def by_size(
 
     A bucket has one type and one device. It is closed by the parameter that makes it reach its size.
     """
-    if bucket_bytes < 1:
-        raise InputError(f"buckets of {bucket_bytes} bytes are not possible: it must be at least 1")
-    if first_bytes is None:
-        first_bytes = FIRST_BYTES if bucket_bytes == BUCKET_BYTES else bucket_bytes
-    limit = min(first_bytes, bucket_bytes)
+    limit, others = size_limits(bucket_bytes, first_bytes)
     opened: dict[tuple[torch.dtype, torch.device], list[int]] = defaultdict(list)
     closed: list[tuple[int, ...]] = []
     for place in reversed(range(len(parameters))):
@@ -34,7 +26,7 @@ def by_size(
         opened[kind].append(place)
         if sum(parameters[p].nbytes for p in opened[kind]) >= limit:
             closed.append(tuple(opened.pop(kind)))
-            limit = bucket_bytes
+            limit = others
     closed += map(tuple, opened.values())
     # Full when the earliest parameter in it has its gradient.
     return Arrangement(tuple(BucketRule(places) for places in sorted(closed, key=lambda places: -min(places))))

@@ -16,10 +16,11 @@ import torch.distributed as dist
 
 from weft.errors import InputError
 from weft.overlap.arrangement import Arrangement
+from weft.overlap.merging import BUCKET_BYTES
 from weft.runtime.communicators import communicator
 from weft.runtime.contribution import DTYPES
 from weft.torch.alike import agree_on, give_to_all, signature
-from weft.torch.arrangement import BUCKET_BYTES, by_size
+from weft.torch.arrangement import by_size
 from weft.torch.choice import BACKEND, Choice, Given
 from weft.torch.compressing import Compress, SparseAveraging, averaging_of, compress_of, flat_for_planning
 from weft.torch.deciding import Decision, decided, network_of
