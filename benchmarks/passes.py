@@ -20,8 +20,7 @@ from torch.nn import functional
 from benchmarks.large_models import LARGE_MODELS
 from weft.files import write_atomically
 from weft.overlap.models import bert
-from weft.reproductions import asc
-from weft.reproductions.asc_readings import BATCHES, PASSES
+from weft.reproductions.asc_workloads import BATCHES, PASSES, by_operations
 
 STEPS, SKIPPED = 8, 1
 SIDE, TOKENS = 224, 64
@@ -32,7 +31,7 @@ def measured(name: str) -> dict[str, Any]:
     torch.manual_seed(0)
     model = LARGE_MODELS[name]()
     parameters = list(model.parameters())
-    expected = [tensor.elements for tensor in asc.workload(name).tensors]
+    expected = [tensor.elements for tensor in by_operations(name).tensors]
     assert [p.numel() for p in parameters] == expected, f"{name} is not the built-in model"
     there = [0.0] * len(parameters)
     for place, parameter in enumerate(parameters):

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 
 from weft.report.findings_page import Picture
-from weft.reproductions.asc import PAPER, Row
+from weft.reproductions.asc import Row
 from weft.reproductions.asc_findings import Run
+from weft.reproductions.asc_paper import PAPER
 from weft.reproductions.asc_readings import Spread
+from weft.reproductions.asc_workloads import EVEN_PARTS
 
 COMPUTING = "#9aa7b4"
 COLOURS = {"wfbp": "#8c6d31", "mg_wfbp": "#3b6fb6", "asc_wfbp": "#c8443c", "search": "#2f8f83"}
 LINES = "Lines: the paper's MG-WFBP and ASC-WFBP."
+SPREADS = ("profile", "ops", "ops, mem", *(f"{part:.0%}" for part in EVEN_PARTS))
 LABELS = {"wfbp": "WFBP", "mg_wfbp": "MG", "asc_wfbp": "ASC", "search": "search"}
 
 
 def asc_pictures(run: Run) -> list[Picture]:
-    """All three pictures."""
+    """All pictures."""
 
     def sixth(figure: Figure | SubFigure) -> None:
         _draw_steps(list(figure.subplots(1, len(PAPER))), run.rows)
 
+    def slowness(figure: Figure | SubFigure) -> None:
+        names = [s.how.split()[0] + (", ops" if "operations" in s.how else "") for s in run.slownesses]
+        _draw_spreads(list(figure.subplots(1, len(PAPER))), run.slownesses, names)
+
     def spread(figure: Figure | SubFigure) -> None:
-        _draw_spreads(list(figure.subplots(1, len(PAPER))), run.spreads)
+        _draw_spreads(list(figure.subplots(1, len(PAPER))), run.spreads, SPREADS)
 
     def program(figure: Figure | SubFigure) -> None:
-        _draw_spreads(list(figure.subplots(1, len(PAPER))), run.program)
+        _draw_spreads(list(figure.subplots(1, len(PAPER))), run.program, (*SPREADS, "cluster"))
 
     return [
         Picture("Figure 6: where a step goes", "Grey: computing. Hatched: the paper's; filled: ours.", 3.6, sixth),
+        Picture("ASC-WFBP by how many times as long all models compute as on one GPU", LINES, 3.6, slowness),
         Picture("ASC-WFBP by how the backward pass is spread", LINES, 3.6, spread),
-        Picture("The same as public programs decide, with a of 32 workers", LINES, 3.6, program),
+        Picture("As public programs decide, with a of 32 workers, computing as on one GPU", LINES, 3.6, program),
     ]
 
 
@@ -44,9 +54,9 @@ def _draw_steps(panels: list[Axes], rows: list[Row]) -> None:
             axes.bar(place + 0.2, row.compute, 0.36, color=COMPUTING)
             axes.bar(place + 0.2, ours, 0.36, bottom=row.compute, color=colour)
             if name != "search":
-                axes.bar(place - 0.2, paper.compute, 0.36, color=COMPUTING, alpha=0.5)
-                waited = getattr(paper, name) - paper.compute
-                axes.bar(place - 0.2, waited, 0.36, bottom=paper.compute, color="none", edgecolor=colour, hatch="///")
+                axes.bar(place - 0.2, row.compute, 0.36, color=COMPUTING, alpha=0.5)
+                waited = getattr(paper, name) - row.compute
+                axes.bar(place - 0.2, waited, 0.36, bottom=row.compute, color="none", edgecolor=colour, hatch="///")
         axes.set_title(row.name)
         axes.set_xticks(range(len(COLOURS)), [LABELS[name] for name in COLOURS])
     panels[0].set_ylabel("seconds")
@@ -58,8 +68,7 @@ def _draw_steps(panels: list[Axes], rows: list[Row]) -> None:
     panels[0].legend(handles=meanings, loc="upper right", fontsize=8)
 
 
-def _draw_spreads(panels: list[Axes], spreads: list[Spread]) -> None:
-    names = ["ops", "profile", "ops, mem", "fitted", *(spread.how.split()[0] for spread in spreads[4:])]
+def _draw_spreads(panels: list[Axes], spreads: list[Spread], names: Sequence[str]) -> None:
     for axes, name in zip(panels, PAPER, strict=True):
         places = range(len(spreads))
         axes.bar(

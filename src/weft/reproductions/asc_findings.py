@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from weft.reproductions import asc, asc_program, asc_readings
-from weft.reproductions.asc import PAPER, Row
+from weft.reproductions import asc, asc_paper, asc_program, asc_readings, asc_workloads
+from weft.reproductions.asc import Row
+from weft.reproductions.asc_paper import PAPER
 from weft.reproductions.asc_readings import Spread
 from weft.reproductions.asc_reasons import asc_reasons
 from weft.reproductions.findings import Findings, Steps, Table
@@ -17,6 +18,9 @@ class Run:
     """All that was computed."""
 
     rows: list[Row]
+    alone: list[Row]
+    """the same, computing as on one GPU"""
+    slownesses: list[Spread]
     spreads: list[Spread]
     program: list[Spread]
     link: list[Row]
@@ -26,27 +30,37 @@ def asc_run(steps: Steps) -> Run:
     """The tables, and the other readings."""
     with steps("Tables III to V") as progress:
         rows = asc.rows(progress)
+    with steps("computing as on one GPU") as progress:
+        alone = asc.rows(progress, slower=1.0)
+    with steps("other times of computing") as progress:
+        slownesses = asc_readings.spreads(asc_workloads.slownesses(), progress)
     with steps("other times of gradients") as progress:
-        spreads = asc_readings.spreads(progress)
+        spreads = asc_readings.spreads(asc_workloads.ways(), progress)
     with steps("as public programs decide") as progress:
         program = asc_program.program_spreads(progress)
     with steps("a link that is shared") as progress:
         link = asc_readings.link_rows(progress)
-    return Run(rows, spreads, program, link)
+    return Run(rows, alone, slownesses, spreads, program, link)
 
 
 def asc_findings(run: Run) -> Findings:
     """Tables III, IV, V, Figure 6 and the other readings, each with the paper's number beside ours."""
-    reasons = tuple(asc_reasons(run.rows, run.spreads, run.program, run.link))
+    reasons = tuple(asc_reasons(run.rows, run.alone, run.slownesses, run.spreads, run.program, run.link))
     tables = (
         _table_3(run.rows),
-        _table_4(run.rows),
+        _table_4(run.rows, "Table IV"),
+        _table_4(run.alone, "Table IV, computing as on one GPU"),
         _table_5(run.rows),
         _figure_6(run.rows),
         _spreads(
+            "Other readings: all four compute ... as long as on one GPU (seconds, and how far off)", run.slownesses
+        ),
+        _spreads(
             "Other readings: the backward pass spread over gradients by ... (seconds, and how far off)", run.spreads
         ),
-        _spreads("Other readings: the same as public programs decide, with a of 32 workers", run.program),
+        _spreads(
+            "Other readings: as public programs decide, with a of 32 workers, computing as on one GPU", run.program
+        ),
         _link(run.link),
     )
     return Findings("ASC-WFBP, Section VI, made again", _numbers(run), tables, reasons, _document(run, reasons))
@@ -54,27 +68,34 @@ def asc_findings(run: Run) -> Findings:
 
 def _table_3(rows: list[Row]) -> Table:
     return Table(
-        "Table III: models (paper / ours), and how long their passes take (seconds)",
-        ("model", "tensors", "", "parameters", "", "t_f", "t_b", "from"),
+        "Table III: models (paper / ours), how long their passes take (seconds), and by how much that is more than on one GPU",
+        ("model", "tensors", "", "parameters", "", "t_f", "t_b", "more", "from"),
         tuple(
             (
                 row.name, str(PAPER[row.name].tensors), str(row.tensors), f"~{PAPER[row.name].millions} M",
                 f"{row.parameters:,}", f"{row.forward:.3f}", f"{row.backward:.3f}",
-                "the text" if row.name in asc.GIVEN else "Tables IV and V",
+                f"{row.compute / row.alone:.2f} x", _source(row.name),
             )
             for row in rows
         ),
-        texts=(0, 7),
+        texts=(0, 8),
     )  # fmt: skip
 
 
-def _table_4(rows: list[Row]) -> Table:
+def _source(name: str) -> str:
+    if name in asc_paper.GIVEN:
+        return "the text"
+    return "Tables IV and V" if PAPER[name].saved is None else "Tables IV and V, the text on Figure 6"
+
+
+def _table_4(rows: list[Row], title: str) -> Table:
     lines = []
     for row in rows:
         paper = PAPER[row.name]
         cells: list[str] = []
         for name in ("wfbp", "mg_wfbp", "asc_wfbp"):
             cells += [f"{getattr(paper, name):.3f}", f"{row.seconds[name]:.3f}"]
+        cells.insert(2, f"{row.seconds['wfbp_by_layer']:.3f}")
         ratios = [f"{row.seconds[name] / row.seconds['asc_wfbp']:.2f}" for name in ("wfbp", "mg_wfbp", "one_bucket")]
         lines.append(
             (
@@ -84,11 +105,12 @@ def _table_4(rows: list[Row]) -> Table:
             )
         )  # fmt: skip
     return Table(
-        "Table IV: seconds of a step (paper / ours), S1 and S2 as there; beside them one bucket, and search",
+        f"{title}: seconds of a step (paper / ours), S1 and S2 as there; beside them one bucket, and search",
         (
             "model",
             "WFBP",
             "",
+            "by layer",
             "MG",
             "",
             "ASC",
@@ -128,7 +150,7 @@ def _figure_6(rows: list[Row]) -> Table:
         paper = PAPER[row.name]
         cells = [f"{row.compute:.3f}"]
         for name in ("wfbp", "mg_wfbp", "asc_wfbp"):
-            cells += [f"{getattr(paper, name) - paper.compute:.3f}", f"{row.exposed(name):.3f}"]
+            cells += [f"{getattr(paper, name) - row.compute:.3f}", f"{row.exposed(name):.3f}"]
         lines.append((row.name, *cells, f"{row.exposed('search'):.3f}"))
     return Table(
         "Figure 6: computing and communication that nothing hides, seconds (paper: Table IV less computing / ours)",
@@ -186,7 +208,7 @@ def _numbers(run: Run) -> Table:
 def _document(run: Run, reasons: tuple[str, ...]) -> dict[str, Any]:
     return {
         "name": "asc",
-        "network": {"a": asc.A, "b": asc.B, "gamma": asc.GAMMA, "workers": asc.WORKERS},
+        "network": {"a": asc_paper.A, "b": asc_paper.B, "gamma": asc_paper.GAMMA, "workers": asc_paper.WORKERS},
         "paper": {name: asdict(paper) for name, paper in PAPER.items()},
         "ours": {
             row.name: {
@@ -195,6 +217,8 @@ def _document(run: Run, reasons: tuple[str, ...]) -> dict[str, Any]:
             }
             for row in run.rows
         },
+        "ours_computing_as_on_one_gpu": {row.name: asdict(row) for row in run.alone},
+        "slownesses": [asdict(spread) for spread in run.slownesses],
         "spreads": [asdict(spread) for spread in run.spreads],
         "public_programs": [asdict(spread) for spread in run.program],
         "shared_link": {row.name: asdict(row) for row in run.link},

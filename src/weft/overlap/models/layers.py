@@ -12,14 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What computes: its floating-point operations and its memory's bytes, each in a second; what starting a layer takes.
-
-    Starting is for one sample: of a batch, each has its part of it.
-    """
+    """What computes: its floating-point operations and its memory's bytes, each in a second."""
 
     flops: float
     memory: float = math.inf
-    start: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +28,8 @@ class Layer:
     moved: float = 0.0
 
     def seconds(self, device: Device) -> float:
-        """Starting, and the longer of computing and moving, for one sample of four-byte elements."""
-        return device.start + max(self.flops / device.flops, 4 * self.moved / device.memory)
+        """The longer of computing and moving, for one sample of four-byte elements."""
+        return max(self.flops / device.flops, 4 * self.moved / device.memory)
 
 
 @dataclass(frozen=True, slots=True)
