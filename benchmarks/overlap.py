@@ -1,11 +1,12 @@
 """Training steps of a model with many gradients on emulated racks: overlap="auto" against DistributedDataParallel's buckets.
 
 Run with ``make bench`` on an otherwise idle machine that can emulate networks, or ``python -m benchmarks.overlap
-resnet/400/32/4`` for one case: a model, a rate in Mbit/s, the model's width and a worker's batch. Weft first tunes itself in
-ordinary training steps, once with an ordinary optimizer and once with a late one. Then both and DistributedDataParallel with
-buckets of several sizes take turns of a few steps, on the same batches. Beside them runs the same model without any
-synchronization, which shows what part of a step communication is. DistributedDataParallel with its default buckets also
-repeats Weft's first steps, and once more with smaller ones: how far losses may differ by rounding alone.
+resnet/400/48`` for one case: a model, a rate in Mbit/s and the model's width. A worker's batch is chosen so that communication
+is about half of a step on this machine; ``resnet/400/48/8`` has a batch of 8. Weft first tunes itself in ordinary training
+steps, once with an ordinary optimizer and once with a late one. Then both and DistributedDataParallel with buckets of several
+sizes take turns of a few steps, on the same batches. Beside them runs the same model without any synchronization, which shows
+what part of a step communication is. DistributedDataParallel with its default buckets also repeats Weft's first steps, and
+once more with smaller ones: how far losses may differ by rounding alone.
 
 A transformer's gradients come at an even pace. A residual network is as most that are made of convolutions: its last
 stages, whose gradients come first, have most of the parameters, and its first ones as much of the computing.
@@ -20,7 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -40,8 +43,11 @@ REPEATED = 80
 TURNS, SKIPPED, IN_A_ROW = 11, 1, 8
 """turns, those that do not count, and the steps of each"""
 CLOSE = 2e-3
-CASES = ("transformer/400/160/28", "transformer/1000/160/12", "resnet/400/48/8", "resnet/1000/48/3")
-"""batches are such that communication is about half of a step"""
+CASES = ("transformer/400/160", "transformer/1000/160", "resnet/400/48", "resnet/1000/48")
+COMPUTING = 0.75
+"""of the time of averaging all gradients after it: then communication is about half of a step"""
+TRIED, TIMED = (2, 16), 6
+"""batches that are timed to choose one, and the steps of each"""
 RANKS, SYMBOLS, LENGTH, CLASSES = 8, 64, 16, 10
 IMAGE = (3, 16, 16)
 RATES = {"transformer": 0.01, "resnet": 0.00003}
@@ -54,7 +60,8 @@ class Case:
     model: str
     rate: int
     width: int
-    batch: int
+    batch: int = 0
+    """if none is given, one is chosen"""
 
     @staticmethod
     def of(text: str) -> Case:
@@ -62,7 +69,7 @@ class Case:
         return Case(model, *map(int, numbers))
 
     def __str__(self) -> str:
-        return f"{self.model}/{self.rate}/{self.width}/{self.batch}"
+        return f"{self.model}/{self.rate}/{self.width}" + (f"/{self.batch}" if self.batch else "")
 
 
 def measure(case: Case, overlap: str) -> dict[str, Any]:
@@ -75,7 +82,7 @@ def measure(case: Case, overlap: str) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    steps = Steps(case)
+    steps = Steps(case if case.batch else replace(case, batch=fitting_batch(case)))
     begun = time.perf_counter()
     ours = wt.DataParallel(steps.model(), plan="auto", overlap=overlap, broadcast_buffers=False)
     planning = time.perf_counter() - begun
@@ -94,7 +101,8 @@ def measure(case: Case, overlap: str) -> dict[str, Any]:
     expected, other = ([steps.step(name, number) for number in range(most)] for name in (DEFAULT, OTHER))
     apart = max(differing(losses, expected), differing(late_losses, expected)), differing(other, expected)
     found = report(steps.medians(), apart, ours, late)
-    found |= {"planning_seconds": round(planning, 1), "tuning_seconds": [round(tuning, 1), round(late_tuning, 1)]}
+    found |= {"batch": steps.case.batch, "planning_seconds": round(planning, 1)}
+    found["tuning_seconds"] = [round(tuning, 1), round(late_tuning, 1)]
     found["tuning_steps"] = [len(losses), len(late_losses)]
     if rank_0() and (path := os.environ.get("TRACE")):
         trace = ours.step_trace()
@@ -175,6 +183,39 @@ class Steps:
         return {name: median(row[SKIPPED:]) for name, row in zip(self.models, table.tolist(), strict=True)}
 
 
+def fitting_batch(case: Case) -> int:
+    """With which computing takes its part of what averaging does, by a line through two batches."""
+    import torch
+    import torch.distributed as dist
+
+    def computing(batch: int) -> float:
+        steps = Steps(replace(case, batch=batch))
+        steps.add("alone", steps.model())
+        return slowest(partial(steps.step, "alone"))
+
+    small, large = map(computing, TRIED)
+    gradients = torch.zeros(sum(parameter.numel() for parameter in Steps(case).model().parameters()))
+    averaging = slowest(lambda _: dist.all_reduce(gradients))
+    each = (large - small) / (TRIED[1] - TRIED[0])
+    return max(1, round(TRIED[0] + (COMPUTING * averaging - small) / each))
+
+
+def slowest(work: Callable[[int], object]) -> float:
+    """What it takes on the slowest rank, in the median, the first time not counted."""
+    import torch
+    import torch.distributed as dist
+
+    times = []
+    for number in range(TIMED + 1):
+        dist.barrier()
+        begun = time.perf_counter()
+        work(number)
+        times.append(time.perf_counter() - begun)
+    found = torch.tensor(median(times[1:]), dtype=torch.float64)
+    dist.all_reduce(found, dist.ReduceOp.MAX)
+    return float(found)
+
+
 def tuned(steps: Steps, name: str, model: Any) -> tuple[list[float], float]:
     """Train until buckets are settled: the losses, and the seconds that it took."""
     losses: list[float] = []
@@ -232,7 +273,7 @@ def emulated(case: Case, overlap: str, trace: Path | None) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "cases", nargs="*", default=CASES, metavar="MODEL/MBIT/WIDTH/BATCH", help=f"such as {', '.join(CASES)}"
+        "cases", nargs="*", default=CASES, metavar="MODEL/MBIT/WIDTH[/BATCH]", help=f"such as {', '.join(CASES)}"
     )
     parser.add_argument("--overlap", default="auto")
     parser.add_argument("--trace", type=Path, help="for the last step, of the last case")
@@ -245,7 +286,7 @@ def main() -> None:
         return
     rows = []
     for case in map(Case.of, args.cases):
-        row = {"model": case.model, "rate": f"{case.rate} Mbit/s", "width": case.width, "batch": case.batch}
+        row = {"model": case.model, "rate": f"{case.rate} Mbit/s", "width": case.width}
         rows.append(row | emulated(case, args.overlap, args.trace))
         print(json.dumps(rows[-1]), flush=True)
     keys = ("model", "rate", "width", "batch")
