@@ -25,7 +25,7 @@ from weft.overlap import (
 from weft.torch.buckets import Bucket
 from weft.torch.profiling import workload_of_times
 from weft.torch.proposing import MEGABYTES, parse, proposals, shortlist, to_text
-from weft.torch.racing import FEW, MOST_ROUNDS, fastest_first, having_a_turn
+from weft.torch.racing import FEW, MANY, MOST_ROUNDS, fastest_first, having_a_turn
 from weft.torch.recording import Recording
 
 
@@ -124,7 +124,8 @@ def test_a_race_goes_on_until_the_slower_is_shown_to_be_slower() -> None:
     assert having_a_turn([4 * taken for taken in scattered[:2]]) == [0, 1]
     assert having_a_turn([6 * taken for taken in scattered[:2]]) == []
     assert having_a_turn([[1.0, 1.0, 1.0], [1.001, 1.001, 1.001]]) == []
-    assert len(having_a_turn([[1.0, 1.1, 0.9]] * 5)) == FEW
+    assert len(having_a_turn([[1.0, 1.1, 0.9]] * 7)) == MANY
+    assert len(having_a_turn([3 * [1.0, 1.1, 0.9]] * 7)) == FEW
 
 
 def test_who_dropped_out_does_not_win_by_a_lucky_turn() -> None:

@@ -13,11 +13,11 @@ from statistics import median
 Turns = Sequence[Sequence[float]]
 """for every way, what each of its turns has taken"""
 
-LEAST_ROUNDS, MOST_ROUNDS = 3, 16
+LEAST_ROUNDS, LATER_ROUNDS, MOST_ROUNDS = 3, 8, 16
 HOPELESS = 1.2
 """Whoever takes so many times as long as the fastest has no further turn, however few it had."""
-FEW = 3
-"""go on when all have had the least number of turns"""
+MANY, FEW = 6, 3
+"""go on when all have had the least number of turns, and later: three turns of the fastest may all be unlucky"""
 SURE = 2.0
 """standard errors between two ways that are not as fast as each other"""
 ALIKE = 0.01
@@ -33,7 +33,8 @@ def having_a_turn(turns: Turns) -> list[int]:
     unsure = SURE * _noise(turns) * math.sqrt(math.pi / rounds)
     early = rounds < LEAST_ROUNDS
     behind = HOPELESS if early else 1 + unsure
-    racing = sorted(place for place, seconds in ranked[: None if early else FEW] if seconds <= behind * ranked[0][1])
+    most = None if early else MANY if rounds < LATER_ROUNDS else FEW
+    racing = sorted(place for place, seconds in ranked[:most] if seconds <= behind * ranked[0][1])
     decided = len(racing) < 2 or rounds >= MOST_ROUNDS or (not early and unsure <= ALIKE)
     return [] if decided else racing
 
